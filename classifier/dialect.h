@@ -1,0 +1,155 @@
+#pragma once
+// What must be known of a provider's language: its paths, its errors, where usage stands, how its streams run.
+// One constant object per dialect (dialects/*.cpp); all is pure: bytes and codes in, our words out.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "classifier/headers.h"
+#include "classifier/usage.h"
+#include "classifier/verdict.h"
+
+namespace classifier {
+
+enum class Operation : std::uint8_t {
+  Chat, Completions, Responses, Messages, GenerateContent, Embeddings, CountTokens, Moderation, Other };
+[[nodiscard]] std::string_view name_of(Operation operation);  // "chat", "responses", … as metric label.
+
+/// What a method and path below an upstream mean to its dialect.
+struct Endpoint {
+  Operation operation = Operation::Other;
+  /// May be repeated although its body went out (generation, embeddings, counting, moderation, GET, HEAD).
+  bool replay_safe = false;
+  /// Its answers are read (verdict, usage, stream events), so it is asked for without content-encoding.
+  /// Others pass through as they are, and are judged by status and, on errors, by their body.
+  bool understood = false;
+};
+
+/// What a request asks for, read without building a DOM of the prompt.
+struct RequestFacts {
+  std::string model{};                                // At most 128 bytes; empty if none is named.
+  bool stream = false;
+  std::optional<std::int64_t> max_output_tokens{};
+  /// The caller asked for usage in the stream, or the dialect sends it anyway.
+  bool usage_asked = true;
+  /// The body could not be read as the dialect's JSON; it is passed on as it is, the provider will say so.
+  bool unreadable = false;
+};
+
+/// One replacement in a body; all other bytes stay. `length` bytes at `offset` give way to `text`.
+struct Edit {
+  std::size_t offset = 0;
+  std::size_t length = 0;
+  std::string text{};
+};
+
+/// An error that callgate itself makes, to be said in the dialect's own form.
+struct OwnError {
+  int status = 500;
+  Class cls = Class::Internal;
+  std::string message{};
+  std::string code{};      // Our code, such as "callgate_queue_full".
+  std::string call_id{};   // Where the dialect has a place for a request id.
+};
+
+/// An answer to judge: whole (unary), or what came of it. Header values and body are the provider's.
+struct ProviderAnswer {
+  int status = 0;                       // 0: no response came; `transport` says why.
+  const Headers* headers = nullptr;     // Never null for a status.
+  std::string_view body{};              // Raw bytes; content-encoding gzip and deflate are understood.
+  std::optional<Transport> transport{};  // With a status: it failed after the response began.
+  bool truncated = false;               // `body` is only the beginning (it was longer than what is kept).
+};
+
+/// Reads a stream as its bytes come: which of them may go on now, whether content has begun, how it ended.
+/// Whole events go to forward(); the terminal event and what follows it to tail(), since the ledger must hear
+/// of the end before the caller does. At any split of the bytes the result is the same.
+class StreamReader {
+ public:
+  virtual ~StreamReader() = default;
+
+  virtual void feed(std::string_view bytes) = 0;
+  /// The stream has ended; `transport` if it was cut. An unfinished last event goes to forward()/tail() as it is.
+  /// Gives the verdict on the whole: None if a terminal marker or a finish reason was seen and no error.
+  virtual Verdict finish(std::optional<Transport> transport) = 0;
+
+  /// Bytes that may go to the caller; the reader appends, the owner takes (and clears).
+  std::string& forward() { return forward_; }
+  std::string& tail() { return tail_; }
+
+  [[nodiscard]] bool content() const { return content_; }    // An event with text, reasoning, tool or audio came.
+  [[nodiscard]] bool terminal() const { return terminal_; }  // The dialect's end marker came.
+  /// After the terminal marker nothing more can matter: do not wait for the end of the transfer.
+  [[nodiscard]] bool complete() const { return complete_; }
+  /// An error event came; the verdict as if it had come alone.
+  [[nodiscard]] const std::optional<Verdict>& error() const { return error_; }
+  /// That error as the body of a real HTTP answer: the provider's own error object, whole JSON.
+  [[nodiscard]] const std::string& error_body() const { return error_body_; }
+  [[nodiscard]] int error_status() const { return error_status_; }  // Status for that answer, in the dialect's way.
+  /// No event is half-way: a heartbeat may go out here.
+  [[nodiscard]] virtual bool between_events() const = 0;
+  /// Events seen so far, comments and heartbeats not counted: what an idle limit looks at.
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  [[nodiscard]] const Usage& usage() const { return usage_; }
+  /// Bytes kept inside, unfinished event included.
+  [[nodiscard]] virtual std::size_t held_bytes() const = 0;
+
+ protected:
+  std::string forward_{};
+  std::string tail_{};
+  bool content_ = false;
+  bool terminal_ = false;
+  bool complete_ = false;
+  std::optional<Verdict> error_{};
+  std::string error_body_{};
+  int error_status_ = 0;
+  std::uint64_t events_ = 0;
+  Usage usage_{};
+};
+
+class Dialect {
+ public:
+  virtual ~Dialect() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// `path` is what follows the upstream's name, without query: "/v1/chat/completions".
+  [[nodiscard]] virtual Endpoint endpoint(std::string_view method, std::string_view path) const = 0;
+  /// `body` must have 64 readable bytes behind its end if `padded`; else it is copied when it must be parsed.
+  [[nodiscard]] virtual RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
+                                                  std::string_view body) const = 0;
+  /// What to change in the body so that a stream reports usage; nothing if it does anyway or cannot.
+  [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
+
+  [[nodiscard]] virtual Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const = 0;
+  [[nodiscard]] virtual Usage read_usage(const Endpoint& endpoint, const RequestFacts& facts,
+                                         const ProviderAnswer& answer) const = 0;
+  /// Does this head begin a stream that StreamReader understands?
+  [[nodiscard]] virtual bool is_stream(const Endpoint& endpoint, const RequestFacts& facts, const Headers& head) const = 0;
+  /// `hide_usage`: the usage chunk was asked for by us alone; it is read and left out.
+  [[nodiscard]] virtual std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint, const RequestFacts& facts,
+                                                                    const Headers& head, bool hide_usage) const = 0;
+
+  /// Our own error as this dialect's JSON body.
+  [[nodiscard]] virtual std::string error_body(const OwnError& error) const = 0;
+  /// Our own error as an event inside a committed stream, with which it then ends visibly; empty where the
+  /// dialect's clients only understand a cut (facts: Mistral, Cohere).
+  [[nodiscard]] virtual std::string error_event(const Endpoint& endpoint, const OwnError& error) const = 0;
+  /// What may be sent between events in a long silence; empty where a client would break.
+  [[nodiscard]] virtual std::string_view heartbeat(const Endpoint& endpoint) const = 0;
+  /// The status with which this provider would say that class (overloaded: 503, at Anthropic 529).
+  [[nodiscard]] virtual int status_of(Class cls) const = 0;
+  /// The header that carries this provider's request id ("x-request-id", "request-id"); set on own errors too.
+  [[nodiscard]] virtual std::string_view request_id_header() const = 0;
+};
+
+/// All dialects that this version speaks, in the order in which `callgate dialects` lists them.
+[[nodiscard]] std::span<const Dialect* const> dialects();
+/// By name, or null.
+[[nodiscard]] const Dialect* find_dialect(std::string_view name);
+
+}  // namespace classifier

@@ -1,0 +1,55 @@
+#pragma once
+// Every number that callgate tells Prometheus: names, labels, units and help stand here and in docs/metrics.md.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/services.h"
+
+namespace gateway {
+
+/// What may become a label value; everything else folds into "_other" (a caller's text must not grow the scrape).
+struct MetricNames {
+  std::vector<std::string> upstreams{};
+  std::vector<std::string> models{};   // Names in the price table.
+  std::vector<std::string> tenants{};
+};
+
+/// Figures that are read when Prometheus asks (on its thread), kept current by the I/O thread.
+struct LiveFigures {
+  std::size_t connections = 0;
+  std::size_t upstream_connections = 0;
+  std::size_t upstream_exchanges = 0;
+  std::uint64_t buffered_bytes = 0;
+};
+
+/// Called on the I/O thread, except for text(). Handles are resolved once and found again without allocation.
+class Metrics {
+ public:
+  explicit Metrics(const MetricNames& names);
+  ~Metrics();
+
+  void call_began(std::string_view upstream, budget::Lane lane);
+  /// Once per call_began().
+  void call_ended(const CallRecord& record);
+  void queue_entered(budget::Lane lane);
+  void queue_left(budget::Lane lane);
+  void retry_denied(std::string_view upstream, std::string_view reason);
+  void request_refused(std::string_view code);   // Before it became a call: bad HTTP, unknown name, too large.
+  void log_message(std::string_view level);
+  void draining(bool on);
+  void live(const LiveFigures& figures);
+
+  /// The whole scrape as text/plain; version=0.0.4. Any thread.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gateway
