@@ -2,6 +2,7 @@
 // What must be known of a provider's language: its paths, its errors, where usage stands, how its streams run.
 // One constant object per dialect (dialects/*.cpp); all is pure: bytes and codes in, our words out.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,6 +65,7 @@ struct ProviderAnswer {
   std::string_view body{};              // Raw bytes; content-encoding gzip and deflate are understood.
   std::optional<Transport> transport{};  // With a status: it failed after the response began.
   bool truncated = false;               // `body` is only the beginning (it was longer than what is kept).
+  std::optional<std::chrono::system_clock::time_point> now{};  // For dates in answers without a Date of their own.
 };
 
 /// Reads a stream as its bytes come: which of them may go on now, whether content has begun, how it ended.
