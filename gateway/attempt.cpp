@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "gateway/answer.h"
+#include "gateway/answer_headers.h"
 
 namespace gateway {
 namespace {

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "gateway/answer.h"
+#include "gateway/answer_headers.h"
 #include "gateway/attempt.h"
 
 namespace gateway {

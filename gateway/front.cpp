@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gateway/answer.h"
+#include "gateway/answer_headers.h"
 #include "gateway/call_id.h"
 #include "gateway/our_headers.h"
 #include "gateway/patience.h"

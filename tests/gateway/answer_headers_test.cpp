@@ -1,4 +1,4 @@
-#include "gateway/answer.h"
+#include "gateway/answer_headers.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ std::string get(const Headers& headers, std::string_view name) {
   return std::string{classifier::find(headers, name).value_or("(none)")};
 }
 
-TEST(Answer, passes_on_what_is_the_callers_and_nothing_that_leads_past_us) {
+TEST(AnswerHeaders, passes_on_what_is_the_callers_and_nothing_that_leads_past_us) {
   const Headers headers = {{"Content-Type", "application/json"}, {"X-Request-Id", "r1"}, {"Connection", "close, X-Hop"},
                            {"X-Hop", "1"},     {"Keep-Alive", "timeout=5"}, {"Transfer-Encoding", "chunked"},
                            {"Content-Length", "5"}, {"Alt-Svc", "h3"},     {"Callgate-Attempts", "99"}, {"x-empty", ""},
@@ -29,7 +29,7 @@ struct WaitCase {
   const char* retry_after;     // What the caller must see.
 };
 
-TEST(Answer, says_a_retry_after_that_no_client_trips_over) {
+TEST(AnswerHeaders, says_a_retry_after_that_no_client_trips_over) {
   const WaitCase cases[] = {
       {"171", 171s, "OpenAI/JS 6.49.0", "171"},
       {"0", 0ms, "OpenAI/JS 6.49.0", "1"},
@@ -55,7 +55,7 @@ TEST(Answer, says_a_retry_after_that_no_client_trips_over) {
   }
 }
 
-TEST(Answer, keeps_the_finer_hint_only_where_it_is_one) {
+TEST(AnswerHeaders, keeps_the_finer_hint_only_where_it_is_one) {
   Headers headers = {{"Retry-After", "2"}, {"retry-after-ms", "1500"}};
   set_come_back(headers, {.retryable = true, .wait = 1500ms}, "");
   EXPECT_EQ(get(headers, "retry-after-ms"), "1500");
@@ -65,14 +65,14 @@ TEST(Answer, keeps_the_finer_hint_only_where_it_is_one) {
   EXPECT_EQ(get(headers, "retry-after"), "1");
 }
 
-TEST(Answer, replaces_the_providers_word_on_retrying_with_its_own) {
+TEST(AnswerHeaders, replaces_the_providers_word_on_retrying_with_its_own) {
   Headers headers = {{"X-Should-Retry", "true"}};
   set_come_back(headers, {.retryable = true}, "");
   EXPECT_EQ(get(headers, "x-should-retry"), "false");
   EXPECT_EQ(headers.size(), 2u) << "one of it, and Callgate-Retryable";
 }
 
-TEST(Answer, says_no_token_count_where_none_was_reported) {
+TEST(AnswerHeaders, says_no_token_count_where_none_was_reported) {
   Headers headers;
   add_token_headers(headers, {});
   EXPECT_TRUE(headers.empty());

@@ -1,4 +1,4 @@
-#include "gateway/answer.h"
+#include "gateway/answer_headers.h"
 
 #include <algorithm>
 #include <array>
