@@ -19,7 +19,7 @@ stub() {
 fresh_machine() {
   export MISSING="" APT=":" CALLS=$scratch/calls
   : >"$CALLS"
-  stub dpkg-query 'shift 3; for p; do [[ " $MISSING " == *" $p "* ]] || echo "installed $p"; done'
+  stub dpkg-query 'shift 3; for p; do [[ " $MISSING " == *" $p "* ]] || echo "installed $p"; done; [[ -z $MISSING ]]'
   stub apt-get 'echo "$*" >>"$CALLS"; eval "$APT"'
   stub id 'echo 0'
   stub node 'echo v20.1.0'
