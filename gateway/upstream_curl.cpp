@@ -986,4 +986,6 @@ std::unique_ptr<Exchange> CurlUpstream::start(Outbound request, Signal& signal) 
 
 CurlUpstream::Figures CurlUpstream::figures() const { return impl_->engine.figures(); }
 
+void CurlUpstream::retire(std::unique_ptr<Exchange> exchange) { exchange.reset(); }
+
 }  // namespace gateway
