@@ -31,6 +31,10 @@ struct Endpoint {
   bool understood = false;
 };
 
+/// Request bodies are read where they lie, some bytes at a time: so many bytes behind their end must be readable
+/// (a std::string with that much spare capacity). What stands there does not matter.
+inline constexpr std::size_t kBodyPadding = 64;
+
 /// What a request asks for, read without building a DOM of the prompt.
 struct RequestFacts {
   std::string model{};                                // At most 128 bytes; empty if none is named.
@@ -65,7 +69,8 @@ struct ProviderAnswer {
   std::string_view body{};              // Raw bytes; content-encoding gzip and deflate are understood.
   std::optional<Transport> transport{};  // With a status: it failed after the response began.
   bool truncated = false;               // `body` is only the beginning (it was longer than what is kept).
-  std::optional<std::chrono::system_clock::time_point> now{};  // For dates in answers without a Date of their own.
+  /// What a date in a hint is measured against if the answer has no Date header.
+  std::optional<std::chrono::system_clock::time_point> now{};
 };
 
 /// Reads a stream as its bytes come: which of them may go on now, whether content has begun, how it ended.
@@ -121,10 +126,10 @@ class Dialect {
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// `path` is what follows the upstream's name, without query: "/v1/chat/completions".
   [[nodiscard]] virtual Endpoint endpoint(std::string_view method, std::string_view path) const = 0;
-  /// `body` must have 64 readable bytes behind its end if `padded`; else it is copied when it must be parsed.
+  /// `body` must be followed by kBodyPadding readable bytes. Of a member that stands twice the last one counts.
   [[nodiscard]] virtual RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
                                                   std::string_view body) const = 0;
-  /// What to change in the body so that a stream reports usage; nothing if it does anyway or cannot.
+  /// What to change in the body (padded as above) so that a stream reports usage; nothing if it does anyway or cannot.
   [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
 
   [[nodiscard]] virtual Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const = 0;

@@ -1,0 +1,443 @@
+#include "classifier/rules.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "classifier/headers.h"
+
+namespace classifier {
+
+namespace {
+
+using enum Class;
+using namespace on;
+
+constexpr Statuses kPolicyOn = k400 | k403 | k422 | kOther4xx | kNone;
+constexpr Statuses kContextOn = k400 | k413 | k422 | kNone;
+constexpr Statuses kMoneyOn = k400 | k402 | k403 | k412 | k429 | kNone;
+constexpr Statuses kCredentialOn = k400 | k401 | k403 | kNone;
+constexpr Statuses kMissingOn = k400 | k404 | k422 | kNone;
+constexpr Statuses kBusyOn = k429 | k5xx | kNone;
+// A throttle word beside these is a type that says less than the status.
+constexpr Statuses kThrottleOn = kAny & ~(k401 | k402 | k404 | k413);
+
+// Order is meaning: codes that can say only one thing, then sentences, then codes that providers use for anything.
+constexpr Rule kCommonRules[] = {
+    // One request above the whole allowance has the code of a rate limit and can never pass.
+    {k413 | k429 | k400, "request_above_limit", "", TooLarge},
+    {k413 | k429 | k400, "rate_limit_exceeded", "request too large", TooLarge},
+    {k413, "rate_limit_exceeded", "", TooLarge},
+    {kAny, "*idempotency", "", Conflict, Retry::No},
+    {kAny, "*idempotency_key", "", Conflict, Retry::No},
+    {kAny, "*idempotency_mismatch", "", Conflict, Retry::No},
+    {k409 | k422 | k400, "", "idempotency", Conflict, Retry::No},
+
+    // Money and long-period allowances.
+    {kAny, "insufficient_quota", "", QuotaExhausted},
+    {kAny, "credit_balance_exhausted", "", QuotaExhausted},
+    {kAny, "*spend_limit_exceeded", "", QuotaExhausted},
+    {kAny, "*spend_limit_reached", "", QuotaExhausted},
+    {kAny, "*usage_limit_exceeded", "", QuotaExhausted},
+    {kAny, "*usage_limit_reached", "", QuotaExhausted},
+    {kAny, "*budget_exceeded", "", QuotaExhausted},
+    {kAny, "weight_exceeds_budget", "", QuotaExhausted},
+    {kAny, "billing_not_active", "", QuotaExhausted},
+    {kAny, "billing_hard_limit_reached", "", QuotaExhausted},
+    {kAny, "billing_limit_user_error", "", QuotaExhausted},
+    {kAny, "billing_error", "", QuotaExhausted},
+    {kAny, "BILLING_DISABLED", "", QuotaExhausted},
+    {kAny, "payment_required", "", QuotaExhausted},
+    {kAny, "insufficient_balance", "", QuotaExhausted},
+    {kAny, "insufficient_credits", "", QuotaExhausted},
+    {kAny, "insufficient_funds", "", QuotaExhausted},
+    {kAny, "exceeded_current_quota", "", QuotaExhausted},
+    {kAny, "dailyLimitExceeded", "", QuotaExhausted},
+    {kAny, "quota_per_day", "", QuotaExhausted},
+    {kAny, "quota_of_zero", "", QuotaExhausted},
+
+    // Policy.
+    {kAny, "*content_policy_violation", "", ContentPolicy},
+    {kAny, "*bio_policy", "", ContentPolicy},
+    {kAny, "*cyber_policy", "", ContentPolicy},
+    {kAny, "*moderation_blocked", "", ContentPolicy},
+    {kAny, "content_filter", "", ContentPolicy},
+    {kAny, "content_filtered", "", ContentPolicy},
+    {kAny, "ResponsibleAIPolicyViolation", "", ContentPolicy},
+    {kAny, "invalid_prompt", "", ContentPolicy},
+    {kAny, "flagged_input", "", ContentPolicy},
+
+    // The window.
+    {kAny, "context_length_exceeded", "", ContextLength},
+    {kAny, "context_window_exceeded", "", ContextLength},
+    {kAny, "exceed_context_size", "", ContextLength},
+    {kAny, "prompt_too_long", "", ContextLength},
+    {kAny, "input_too_long", "", ContextLength},
+    {kAny, "string_above_max_length", "", InvalidRequest},
+
+    // Credentials.
+    {kAny, "*invalid_api_key", "", Auth},
+    {kAny, "API_KEY_INVALID", "", Auth},
+    {kAny, "*api_key_expired", "", Auth},
+    {kAny, "*token_expired", "", Auth},
+    {kAny, "expired_token", "", Auth},
+    {kAny, "missing_api_key", "", Auth},
+    {kAny, "authentication_error", "", Auth},
+    {kAny, "unauthenticated", "", Auth},
+    {kAny, "unauthorized", "", Auth},
+    {kAny, "UnrecognizedClient", "", Auth},
+    {kAny, "InvalidSignature", "", Auth},
+    {kAny, "CREDENTIALS_MISSING", "", Auth},
+
+    // May not.
+    {kAny, "permission_error", "", Permission},
+    {kAny, "unsupported_country_region_territory", "", Permission},
+    {kAny, "data_residency_mismatch", "", Permission},
+    {kAny, "SERVICE_DISABLED", "", Permission},
+    {kAny, "CONSUMER_SUSPENDED", "", Permission},
+
+    // Unknown or gone.
+    {kAny, "*not_found", "", NotFound},
+    {kAny, "model_decommissioned", "", NotFound},
+    {kAny, "model_deprecated", "", NotFound},
+    {kAny, "invalid_model", "", NotFound},
+
+    {kAny, "request_too_large", "", TooLarge},
+    {kAny, "*payload_too_large", "", TooLarge},
+    {kAny, "request_entity_too_large", "", TooLarge},
+
+    {kAny, "conflict", "", Conflict},
+
+    // Capacity and the clock.
+    {kAny, "overloaded", "", Overloaded},
+    {kAny, "*_overloaded", "", Overloaded},
+    {kAny, "over_capacity", "", Overloaded},
+    {kAny, "*capacity_exceeded", "", Overloaded},
+    {kAny, "*capacity_exhausted", "", Overloaded},
+    {kAny, "service_unavailable", "", Overloaded},
+    {kAny, "resource_unavailable", "", Overloaded},
+    {kAny, "DEPLOYMENT_SCALING_UP", "", Overloaded},
+    {kAny, "insufficient_system_resource", "", Overloaded},
+    {kAny, "unavailable", "", Overloaded},
+    {kAny, "*_timeout", "", Timeout},
+    {kAny, "timeout", "", Timeout},
+    {kAny, "DEADLINE_EXCEEDED", "", Timeout},
+    {kThrottleOn, "slow_down", "", RateLimited},
+    {kThrottleOn, "rate_limit_exceeded", "", RateLimited},
+    {kThrottleOn, "user_rate_limit_exceeded", "", RateLimited},
+
+    // Sentences.
+    {kMoneyOn, "", "credit balance is too low", QuotaExhausted},
+    {kMoneyOn, "", "reached your specified*usage limits", QuotaExhausted},
+    {kMoneyOn, "", "extra usage is required", QuotaExhausted},
+    {kMoneyOn, "", "insufficient balance", QuotaExhausted},
+    {kMoneyOn, "", "insufficient credits", QuotaExhausted},
+    {kMoneyOn, "", "insufficient funds", QuotaExhausted},
+    {kMoneyOn, "", "have any credits", QuotaExhausted},
+    {kMoneyOn, "", "out of credits", QuotaExhausted},
+    {kMoneyOn, "", "used all available credits", QuotaExhausted},
+    {kMoneyOn, "", "spending limit", QuotaExhausted},
+    {kMoneyOn, "", "spend limit", QuotaExhausted},
+    {kMoneyOn, "", "billing hard limit", QuotaExhausted},
+    {kMoneyOn, "", "enable billing", QuotaExhausted},
+    {kMoneyOn, "", "billing to be enabled", QuotaExhausted},
+    {kMoneyOn, "", "payment method", QuotaExhausted},
+    {kMoneyOn, "", "unpaid invoices", QuotaExhausted},
+    {kMoneyOn, "", "exceeded usage limits", QuotaExhausted},
+    {k402 | k403 | k429, "", "per day", QuotaExhausted},
+    {k402 | k403 | k429, "", "per month", QuotaExhausted},
+    {k402 | k403 | k429, "", "calls / month", QuotaExhausted},
+    {k402 | k403 | k429, "", "daily limit", QuotaExhausted},
+    {k402 | k403 | k429, "", "monthly limit", QuotaExhausted},
+    {k402 | k403 | k429, "", "models-per-day", QuotaExhausted},
+
+    {kContextOn, "", "maximum context length", ContextLength},
+    {kContextOn, "", "maximum prompt length", ContextLength},
+    {kContextOn, "", "context length*exceed", ContextLength},
+    {kContextOn, "", "context window", ContextLength},
+    {kContextOn, "", "available context size", ContextLength},
+    {kContextOn, "", "exceed context limit", ContextLength},
+    {kContextOn, "", "exceeds the context", ContextLength},
+    {kContextOn, "", "exceeds the model's context", ContextLength},
+    {kContextOn, "", "prompt is too long", ContextLength},
+    {kContextOn, "", "input is too long", ContextLength},
+    {kContextOn, "", "input token count*exceeds the maximum", ContextLength},
+    {kContextOn, "", "input tokens exceed", ContextLength},
+    {kContextOn, "", "number of input tokens*exceed", ContextLength},
+    {kContextOn, "", "too many tokens: size limit", ContextLength},
+    {kContextOn, "", "reduce the length of the messages", ContextLength},
+    {kContextOn, "", "max_tokens must be at least 1, got -", ContextLength},
+    {kContextOn | k403, "", "tokens*max_new_tokens` must be", ContextLength},
+    {kContextOn | k403, "", "must have less than*tokens", ContextLength},
+
+    {kPolicyOn, "", "content management policy", ContentPolicy},
+    {kPolicyOn, "", "content filtering policy", ContentPolicy},
+    {kPolicyOn, "", "content policy", ContentPolicy},
+    {kPolicyOn, "", "usage policy", ContentPolicy},
+    {kPolicyOn, "", "safety system", ContentPolicy},
+    {kPolicyOn, "", "flagged by", ContentPolicy},
+    {kPolicyOn, "", "flagged as potentially violating", ContentPolicy},
+
+    {kCredentialOn, "", "api key not valid", Auth},
+    {kCredentialOn, "", "api key expired", Auth},
+    {kCredentialOn, "", "api key has expired", Auth},
+    {kCredentialOn, "", "incorrect api key", Auth},
+    {kCredentialOn, "", "invalid api key", Auth},
+    {kCredentialOn, "", "invalid x-api-key", Auth},
+    {kCredentialOn, "", "reported as leaked", Auth},
+    {kCredentialOn, "", "unregistered callers", Auth},
+
+    {k400 | k403 | kNone, "", "location is not supported", Permission},
+    {k400 | k403 | kNone, "", "country, region, or territory", Permission},
+
+    {kMissingOn, "", "model*does not exist", NotFound},
+    {kMissingOn, "", "model*not found", NotFound},
+    {kMissingOn, "", "model*has been deprecated", NotFound},
+    {kMissingOn, "", "invalid model", NotFound},
+    {kMissingOn, "", "unknown model", NotFound},
+    {kMissingOn, "", "model identifier is invalid", NotFound},
+
+    {k400 | kNone, "", "payload size exceeds", TooLarge},
+    {k400 | kNone, "", "payload too large", TooLarge},
+    {k400 | kNone, "", "request entity too large", TooLarge},
+    {k5xx, "", "too large to process", TooLarge},
+
+    {kBusyOn, "", "overloaded", Overloaded},
+    {kBusyOn, "", "over capacity", Overloaded},
+    {kBusyOn, "", "at capacity", Overloaded},
+    {kBusyOn, "", "capacity exceeded", Overloaded},
+    {kBusyOn, "", "no capacity", Overloaded},
+    {kBusyOn, "", "high demand", Overloaded},
+    {kBusyOn, "", "server busy", Overloaded},
+    {kBusyOn, "", "server is busy", Overloaded},
+    {kBusyOn, "", "loading model", Overloaded},
+    {kBusyOn, "", "model is loading", Overloaded},
+    {kNone, "", "rate limit", RateLimited},
+    {kNone, "", "too many requests", RateLimited},
+    {kNone, "", "timed out", Timeout},
+
+    // Words that say little more than a status would.
+    {kThrottleOn, "rate_limit", "", RateLimited},
+    {kThrottleOn, "rate_limited", "", RateLimited},
+    {kThrottleOn, "too_many_requests", "", RateLimited},
+    {kThrottleOn, "throttling", "", RateLimited},
+    {kNone | k5xx, "resource_exhausted", "", RateLimited},
+    {kNone, "cancelled", "", Cancelled},
+    {kNone, "invalid_request", "", InvalidRequest},
+    {kNone, "invalid_argument", "", InvalidRequest},
+    {kNone, "bad_request", "", InvalidRequest},
+    {kNone, "permission_denied", "", Permission},
+    {kNone, "access_denied", "", Permission},
+    {kNone, "forbidden", "", Permission},
+    {kNone, "failed_precondition", "", InvalidRequest},
+    {kNone, "aborted", "", Conflict},
+};
+
+struct StatusRow {
+  int from;
+  int to;
+  Class cls;
+  std::string_view rule;
+};
+constexpr StatusRow kStatusRows[] = {
+    {0, 0, ServerError, "error without a status"},
+    {300, 399, InvalidRequest, "redirect"},
+    {400, 400, InvalidRequest, "status 400"},
+    {401, 401, Auth, "status 401"},
+    {402, 402, QuotaExhausted, "status 402"},
+    {403, 403, Permission, "status 403"},
+    {404, 404, NotFound, "status 404"},
+    {405, 406, InvalidRequest, "status 405, 406"},
+    {407, 407, Auth, "status 407"},
+    {408, 408, Timeout, "status 408"},
+    {409, 409, Conflict, "status 409"},
+    {410, 410, NotFound, "status 410"},
+    {411, 412, InvalidRequest, "status 411, 412"},
+    {413, 413, TooLarge, "status 413"},
+    {414, 417, InvalidRequest, "status 414 to 417"},
+    {421, 421, Network, "status 421"},
+    {422, 422, InvalidRequest, "status 422"},
+    {425, 425, Network, "status 425"},
+    {426, 428, InvalidRequest, "status 426, 428"},
+    {429, 429, RateLimited, "status 429"},
+    {431, 431, TooLarge, "status 431"},
+    {451, 451, Permission, "status 451"},
+    {499, 499, Cancelled, "status 499"},
+    {400, 499, Unknown, "unknown 4xx"},
+    {501, 501, InvalidRequest, "status 501"},
+    {503, 503, Overloaded, "status 503"},
+    {504, 504, Timeout, "status 504"},
+    {522, 522, Timeout, "status 522"},
+    {524, 524, Timeout, "status 524"},
+    {529, 529, Overloaded, "status 529"},
+    {500, 599, ServerError, "status 5xx"},
+};
+
+/// Letters and digits of a word in lower case, without a last "error" or "exception".
+class Letters {
+ public:
+  explicit Letters(std::string_view word) : word_(word) {
+    for (const std::string_view tail : {std::string_view{"error"}, std::string_view{"exception"}}) {
+      if (ends_with(tail) && count(word_) > tail.size()) {
+        drop(tail.size());
+        break;
+      }
+    }
+  }
+  /// The last letter, taken off; '\0' if none is left.
+  char pop() {
+    while (!word_.empty()) {
+      const char c = lower(word_.back());
+      word_.remove_suffix(1);
+      if (counts(c)) return c;
+    }
+    return '\0';
+  }
+
+ private:
+  static bool counts(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+  static std::size_t count(std::string_view word) {
+    return static_cast<std::size_t>(std::ranges::count_if(word, [](char c) { return counts(lower(c)); }));
+  }
+  [[nodiscard]] bool ends_with(std::string_view tail) const {
+    return word_.size() >= tail.size() && same_name(word_.substr(word_.size() - tail.size()), tail);
+  }
+  void drop(std::size_t letters) { word_.remove_suffix(letters); }
+
+  std::string_view word_;
+};
+
+bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+/// Where `piece` stands as whole words at or after `from`, or npos.
+std::size_t find_words(std::string_view text, std::string_view piece, std::size_t from) {
+  for (std::size_t at = text.find(piece, from); at != std::string_view::npos; at = text.find(piece, at + 1)) {
+    const bool front = at == 0 || !is_word_char(piece.front()) || !is_word_char(text[at - 1]);
+    // An ending is let pass: "exceed" finds "exceeds" and "exceeded".
+    const std::size_t behind = at + piece.size();
+    const bool back = behind == text.size() || !is_word_char(piece.back()) || !is_word_char(text[behind]) ||
+                      !(piece.back() >= '0' && piece.back() <= '9');
+    if (front && back) return at;
+  }
+  return std::string_view::npos;
+}
+
+bool fits(const Rule& rule, Statuses group, const ErrorFacts& facts) {
+  if ((rule.statuses & group) == 0) return false;
+  if (!rule.text.empty() && !has_text(rule.text, facts.text)) return false;
+  if (rule.word.empty()) return true;
+  return std::ranges::any_of(facts.words, [&](const std::string& word) { return same_word(rule.word, word); });
+}
+
+}  // namespace
+
+Statuses on::group_of(int status) {
+  switch (status) {
+    case 0: return kNone;
+    case 400: return k400;
+    case 401: return k401;
+    case 402: return k402;
+    case 403: return k403;
+    case 404: return k404;
+    case 409: return k409;
+    case 412: return k412;
+    case 413: return k413;
+    case 422: return k422;
+    case 429: return k429;
+    case 503: return k503;
+    default: return status >= 500 ? kOther5xx : kOther4xx;
+  }
+}
+
+bool same_word(std::string_view rule_word, std::string_view word) {
+  const bool any_front = rule_word.starts_with('*');
+  Letters expected{any_front ? rule_word.substr(1) : rule_word};
+  Letters given{word};
+  for (;;) {
+    const char c = expected.pop();
+    const char d = given.pop();
+    if (c == '\0') return any_front || d == '\0';
+    if (c != d) return false;
+  }
+}
+
+bool has_text(std::string_view needle, std::string_view text) {
+  constexpr std::size_t kGapMax = 80;
+  std::size_t from = 0;
+  bool first = true;
+  while (!needle.empty()) {
+    const std::size_t star = std::min(needle.find('*'), needle.size());
+    const std::string_view piece = needle.substr(0, star);
+    needle.remove_prefix(std::min(star + 1, needle.size()));
+    const std::string_view within = first ? text : text.substr(0, std::min(text.size(), from + kGapMax + piece.size()));
+    const std::size_t at = find_words(within, piece, from);
+    if (at == std::string_view::npos) return false;
+    from = at + piece.size();
+    first = false;
+  }
+  return true;
+}
+
+bool never_retryable(Class cls) {
+  switch (cls) {
+    case Auth:
+    case Permission:
+    case QuotaExhausted:
+    case ContextLength:
+    case ContentPolicy:
+    case NotFound:
+    case TooLarge: return true;
+    default: return false;
+  }
+}
+
+bool retryable_by_class(Class cls) {
+  switch (cls) {
+    case RateLimited:
+    case Overloaded:
+    case ServerError:
+    case Timeout:
+    case Network:
+    case Conflict:
+    case Cancelled:
+    case MalformedResponse: return true;
+    default: return false;
+  }
+}
+
+Verdict verdict_of(std::span<const Rule> dialect_rules, const ErrorFacts& facts) {
+  const Statuses group = group_of(facts.status);
+  Verdict verdict;
+  verdict.code = facts.code;
+  for (const std::span<const Rule> rules : {dialect_rules, std::span<const Rule>{kCommonRules}}) {
+    for (const Rule& rule : rules) {
+      if (!fits(rule, group, facts)) continue;
+      verdict.cls = rule.cls;
+      verdict.rule = rule.text.empty() ? rule.word : rule.text;
+      verdict.retryable = rule.retry == Retry::ByClass ? retryable_by_class(rule.cls) : rule.retry == Retry::Yes;
+      return verdict;
+    }
+  }
+  for (const StatusRow& row : kStatusRows) {
+    if (facts.status < row.from || facts.status > row.to) continue;
+    verdict.cls = row.cls;
+    verdict.rule = row.rule;
+    verdict.retryable = retryable_by_class(row.cls);
+    return verdict;
+  }
+  verdict.cls = Unknown;
+  verdict.rule = "status of no family";
+  return verdict;
+}
+
+Verdict verdict_of(Transport transport) {
+  switch (transport) {
+    case Transport::Timeout: return {.cls = Timeout, .retryable = true, .rule = "transport timeout"};
+    case Transport::ConnectRefused: return {.cls = Network, .retryable = true, .rule = "connection refused"};
+    case Transport::Reset: return {.cls = Network, .retryable = true, .rule = "connection reset"};
+    case Transport::Tls: return {.cls = Network, .retryable = false, .rule = "TLS"};
+    case Transport::Dns: return {.cls = Network, .retryable = true, .rule = "DNS"};
+  }
+  return {.cls = Network, .retryable = true, .rule = "transport"};
+}
+
+}  // namespace classifier
