@@ -111,6 +111,13 @@ std::string say_unknown(std::string_view name, const Branch& branch) {
   return unknown + "there are: " + listed(names);
 }
 
+/// CALLGATE_RETRY__BASE
+std::string variable_of(std::string_view key_path) {
+  std::string name{kVariablePrefix};
+  for (const char c : key_path) name += c == '.' ? "__" : std::string(1, static_cast<char>(std::toupper(c)));
+  return name;
+}
+
 std::string form_found(const YamlNode& node) {
   constexpr std::string_view kForms[] = {"empty", "a single value", "a list", "a map"};
   return std::string{kForms[static_cast<std::size_t>(node.form)]};
@@ -440,29 +447,33 @@ std::optional<std::pair<Path, const Branch*>> Reader::find_by_variable(std::stri
 }
 
 void Reader::read_environment() {
+  std::vector<std::string> right_names;
+  for (const Key& key : config_keys()) {
+    if (is_single(key.type) || key.type == Type::Texts) right_names.push_back(variable_of(key.path));
+  }
   for (const auto& [name, value] : overrides_.environment) {
     if (!name.starts_with(kVariablePrefix) || value.empty()) continue;
     const std::string_view rest = std::string_view{name}.substr(kVariablePrefix.size());
+    const Place place{name, 0, 0};
     if (rest.find("__") != std::string_view::npos) {
       if (const auto found = find_by_variable(rest)) {
         override_one(found->first, *found->second, value, name);
-      } else {
-        add(Kind::UnknownKey,
-            {name, 0, 0},
-            {},
-            "names no key; levels are parted by two underscores, as in CALLGATE_LOG__LEVEL");
+        continue;
       }
+      const std::string meant = nearest(name, right_names);
+      add(Kind::UnknownKey,
+          place,
+          {},
+          "names no key; " + (meant.empty() ? "two underscores part the levels, as in CALLGATE_LOG__LEVEL"
+                                            : "did you mean " + meant + "?"));
       continue;
     }
     // Kubernetes sets CALLGATE_PORT and the like for a service of our name, so other variables are not ours to judge,
-    // unless one is a key written with a single underscore.
-    for (const Key& key : config_keys()) {
-      std::string joined = lower(key.path);
-      std::ranges::replace(joined, '.', '_');
-      if (key.path.find('.') == std::string_view::npos || joined != lower(rest)) continue;
-      std::string right{kVariablePrefix};
-      for (const char c : key.path) right += c == '.' ? "__" : std::string(1, static_cast<char>(std::toupper(c)));
-      warn(Kind::UnknownKey, {name, 0, 0}, {}, "is not used; did you mean " + right + "?");
+    // unless one is a key whose levels are parted by a single underscore.
+    for (const std::string& right : right_names) {
+      std::string single = right;
+      for (std::size_t at = 0; (at = single.find("__")) != std::string::npos;) single.erase(at, 1);
+      if (single == name) warn(Kind::UnknownKey, place, {}, "is not used; did you mean " + right + "?");
     }
   }
 }
