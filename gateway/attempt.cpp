@@ -326,11 +326,12 @@ task<void> relay_stream(Try& t) {
       if (reader->terminal() && terminal_at == TimePoint{}) terminal_at = t.now();
       if (reader->content()) t.content_began();
       if (!started) {
+        const std::size_t held = reader->forward().size() + reader->held_bytes();
         if (reader->error()) {
           take_error(t, *reader);
           break;
         }
-        if (reader->content() || reader->terminal() || reader->held_bytes() > policy.hold_bytes) commit(t);
+        if (reader->content() || reader->terminal() || held > policy.hold_bytes) commit(t);
       }
     } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Hold) {
       commit(t);
@@ -378,6 +379,8 @@ task<void> relay_stream(Try& t) {
     }
     if (reader->complete()) {
       assert(t.attempt.answer_started);
+      t.failed(reader->finish(std::nullopt));
+      if (reader->error()) t.say_detail("error inside the stream");
       t.attempt.last.bytes = std::exchange(reader->tail(), {});
       t.attempt.last.how = LastWord::How::Finish;
       t.attempt.providers_answer = true;

@@ -143,7 +143,7 @@ std::vector<Phase> phases() {
       {"stream's head held", true, {{sim_head(200, kSse, 1s), sim_data(kRole, 1s), quiet()}}},
       {"stream committed", true, {{sim_head(200, kSse, 1s), sim_data(kRole + kHello, 1s), quiet()}}, false, true},
       {"backing off", false, {{sim_head(429, {{"Content-Type", "application/json"}, {"Retry-After", "30"}}, 1s),
-                               sim_data(kOverloaded), sim_end()}}},
+                               sim_data("{}"), sim_end()}}},
       {"second attempt", false, {unary(503, kOverloaded), {quiet()}}, false, false, 2},
   };
 }
