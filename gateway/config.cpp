@@ -822,6 +822,7 @@ struct FileText {
 FileText read_whole(const std::string& file) {
   FileText out;
   const auto failed = [&](std::string message) {
+    out.text.clear();
     out.problems = {unreadable(file, std::move(message))};
     return out;
   };

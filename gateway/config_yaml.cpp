@@ -146,8 +146,12 @@ class Builder final : public YAML::EventHandler {
 
   static void read_key(Frame& frame, const YamlNode& node, const YAML::Mark& mark) {
     if (node.form == YamlNode::Form::Null) stop(Kind::Syntax, mark, "a key is missing before the colon");
-    if (node.form != YamlNode::Form::Scalar)
-      stop(Kind::Syntax, mark, "a key must be plain text, not a list or a map");
+    if (node.form != YamlNode::Form::Scalar) stop(Kind::Syntax, mark, "a key must be text, not a list or a map");
+    const bool odd =
+        std::ranges::any_of(node.text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+    if (odd || node.text.size() > kLongestKey) {
+      stop(Kind::Syntax, mark, "a key must be short and without control characters");
+    }
     frame.key = node.text;
     frame.key_mark = mark;
   }
