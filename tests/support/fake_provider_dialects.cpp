@@ -34,8 +34,9 @@ constexpr std::string_view kChatFinish =
     R"(data: {"id":"chatcmpl-$id","object":"chat.completion.chunk","created":1760000000,"model":$model,)"
     R"("choices":[{"index":0,"delta":{},"finish_reason":"stop"}]$no_usage_yet}
 
-$usage_chunk_if_asked)"
-    "data: [DONE]\n\n";
+$usage_chunk_if_asked;data: [DONE]
+
+)";
 constexpr std::string_view kChatUsageChunk =
     R"(data: {"id":"chatcmpl-$id","object":"chat.completion.chunk","created":1760000000,"model":$model,)"
     R"("choices":[],"usage":$chat_usage}
@@ -58,7 +59,8 @@ constexpr std::string_view kResponse =
     R"({"id":"resp_$id","object":"response","created_at":1760000000,"status":"completed","error":null,)"
     R"("incomplete_details":null,"model":$model,"output":[{"type":"message","id":"msg_$id",)"
     R"("status":"completed","role":"assistant",)"
-    R"("content":[{"type":"output_text","text":$text,"annotations":[]}]}],"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"usage":{"input_tokens":$input,)"
+    R"("content":[{"type":"output_text","text":$text,"annotations":[]}]}],)"
+    R"("parallel_tool_calls":true,"tool_choice":"auto","tools":[],"usage":{"input_tokens":$input,)"
     R"("input_tokens_details":{"cached_tokens":0},"output_tokens":$output,)"
     R"("output_tokens_details":{"reasoning_tokens":0},"total_tokens":$total}})";
 constexpr std::string_view kResponseBegun =
@@ -388,6 +390,7 @@ std::string render(std::string_view text, Ask& ask) {
     }
     done += word->say(ask);
     text.remove_prefix(name.size());
+    if (text.starts_with(';')) text.remove_prefix(1);  // Where a word must be told from the text behind it.
   }
 }
 
