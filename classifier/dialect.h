@@ -82,7 +82,8 @@ class StreamReader {
 
   virtual void feed(std::string_view bytes) = 0;
   /// The stream has ended; `transport` if it was cut. An unfinished last event goes to forward()/tail() as it is.
-  /// Gives the verdict on the whole: None if a terminal marker or a finish reason was seen and no error.
+  /// Gives the verdict on the whole: None if a terminal marker or a finish reason was seen and no error (or a
+  /// refusal, see Verdict::is_answer).
   virtual Verdict finish(std::optional<Transport> transport) = 0;
 
   /// Bytes that may go to the caller; the reader appends, the owner takes (and clears).
@@ -90,20 +91,22 @@ class StreamReader {
   std::string& tail() { return tail_; }
 
   [[nodiscard]] bool content() const { return content_; }    // An event with text, reasoning, tool or audio came.
-  [[nodiscard]] bool terminal() const { return terminal_; }  // The dialect's end marker came.
-  /// After the terminal marker nothing more can matter: do not wait for the end of the transfer.
+  /// The dialect's end marker came, or an error event: what callers take for the end.
+  [[nodiscard]] bool terminal() const { return terminal_; }
+  /// After the terminal marker nothing more can matter: do not wait for the end of the transfer. Never with an
+  /// error, whose verdict finish() gives.
   [[nodiscard]] bool complete() const { return complete_; }
   /// An error event came; the verdict as if it had come alone.
   [[nodiscard]] const std::optional<Verdict>& error() const { return error_; }
   /// That error as the body of a real HTTP answer: the provider's own error object, whole JSON.
   [[nodiscard]] const std::string& error_body() const { return error_body_; }
   [[nodiscard]] int error_status() const { return error_status_; }  // Status for that answer, in the dialect's way.
-  /// No event is half-way: a heartbeat may go out here.
+  /// No event is half-way: a heartbeat may go out here. After finish(): the stream did not end inside an event.
   [[nodiscard]] virtual bool between_events() const = 0;
   /// Events seen so far, comments and heartbeats not counted: what an idle limit looks at.
   [[nodiscard]] std::uint64_t events() const { return events_; }
   [[nodiscard]] const Usage& usage() const { return usage_; }
-  /// Bytes kept inside, unfinished event included.
+  /// Bytes kept inside: unfinished event, forward() and tail().
   [[nodiscard]] virtual std::size_t held_bytes() const = 0;
 
  protected:

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "classifier/json.h"
+#include "classifier/sse.h"
 
 namespace classifier {
 
@@ -45,7 +46,7 @@ std::string_view text_of(const Json& value) {
 
 Json parsed(std::string_view text) {
   text = trimmed(without_bom(text));
-  if (text.empty() || text.size() > kDomMax || (text[0] != '{' && text[0] != '[')) return {};
+  if (text.empty() || text.size() > kDomMax || (text[0] != '{' && text[0] != '[' && text[0] != '"')) return {};
   Json json = Json::parse(text, nullptr, false);
   // A prompt cut in the middle of a character makes the echo no UTF-8, yet its code is worth reading.
   if (json.is_discarded()) json = Json::parse(as_utf8(text), nullptr, false);
@@ -57,11 +58,12 @@ class Reader {
  public:
   void document(std::string_view body) {
     const Json json = parsed(body);
-    if (json.is_null()) {
-      add_text(body);
-      return;
-    }
-    root(json, 0);
+    if (!json.is_null()) return root(json, 0);
+    // Pages are written for people; and JSON too large to read may hold a whole answer.
+    const std::string_view text_body = trimmed(without_bom(body));
+    if (text_body.starts_with('<') || text_body.size() > kDomMax) return;
+    if (text_body.starts_with("event:") || text_body.starts_with("data:")) return event(text_body);
+    add_text(text_body);
   }
   void add_word(std::string_view word) {
     word = trimmed(word);
@@ -75,7 +77,19 @@ class Reader {
   std::string text{};
 
  private:
+  /// An answer with an error's status, written as the one event of a stream.
+  void event(std::string_view body) {
+    std::string scratch;
+    const EventText first = read_event(body, scratch);
+    if (const Json json = parsed(first.data); !json.is_null()) return root(json, 0);
+    add_text(first.data);
+  }
+
   void root(const Json& json, int depth) {
+    if (json.is_string()) {
+      if (depth < kNestingMax) add_message(text_of(json), depth + 1);
+      return;
+    }
     if (json.is_array()) {
       // A stream in one array may have begun well.
       const auto error = std::ranges::find_if(json, [](const Json& element) { return member(element, "error") != nullptr; });
@@ -118,7 +132,7 @@ class Reader {
     for (const std::string_view key : {"type", "__type", "error_type", "errorCode", "error_code"}) {
       if (const Json* value = member(object, key)) type_value(text_of(*value));
     }
-    for (const std::string_view key : {"message", "Message", "msg", "detail", "error_description", "error_message", "raw"}) {
+    for (const std::string_view key : {"message", "Message", "msg", "title", "detail", "error_description", "error_message", "raw"}) {
       if (const Json* value = member(object, key)) message_value(*value, depth);
     }
     if (const Json* errors = member(object, "errors"); errors != nullptr && errors->is_array()) {
@@ -143,8 +157,8 @@ class Reader {
   void code_value(const Json& value, bool may_be_status) {
     std::optional<std::int64_t> number;
     if (value.is_number_integer()) number = value.get<std::int64_t>();
-    const std::string_view word = text_of(value);
-    if (!word.empty()) number = whole_number(word);
+    const std::string word = number ? std::to_string(*number) : std::string{text_of(value)};
+    if (!number) number = whole_number(word);
     if (number && is_status(*number) && may_be_status) {
       if (!status) status = static_cast<int>(*number);
       return;
@@ -189,6 +203,7 @@ class Reader {
   }
 
   void each_reason(const Json& error) {
+    if (error.is_string()) return add_text(text_of(error));
     if (const Json* reason = member(error, "reason")) add_word(text_of(*reason));
     if (const Json* message = member(error, "message")) add_text(text_of(*message));
   }
@@ -205,9 +220,8 @@ class Reader {
     const Json* violations = member(detail, "violations");
     if (violations == nullptr || !violations->is_array()) return;
     for (const Json& violation : *violations) {
-      if (const Json* id = member(violation, "quotaId"); id != nullptr && text_of(*id).find("PerDay") != std::string_view::npos) {
-        add_word("quota_per_day");
-      }
+      const Json* id = member(violation, "quotaId");
+      if (id != nullptr && (text_of(*id).contains("PerDay") || text_of(*id).contains("Daily"))) add_word("quota_per_day");
       if (const Json* value = member(violation, "quotaValue")) {
         if (text_of(*value) == "0" || (value->is_number() && value->get<double>() == 0.0)) add_word("quota_of_zero");
       }

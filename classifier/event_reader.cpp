@@ -31,16 +31,18 @@ class EventReader final : public StreamReader {
       cut_inside_event_ = block->kind != EventSplitter::Kind::Idle;
       take(*block);
     }
-    if (terminal_) complete_ = true;
     if (error_) return *error_;
-    if (reading_.refusal) return {.cls = *reading_.refusal, .retryable = false, .rule = "refused"};
+    if (terminal_) complete_ = true;
+    if (reading_.refusal) return refused(*reading_.refusal);
     if (terminal_ || reading_.choices.all_ended()) return {};
     if (transport) return verdict_of(*transport);
     return {.cls = Class::MalformedResponse, .retryable = true, .rule = events_ == 0 ? "empty stream" : "stream without its end"};
   }
 
   [[nodiscard]] bool between_events() const override { return splitter_.between_events() && !cut_inside_event_; }
-  [[nodiscard]] std::size_t held_bytes() const override { return splitter_.held(); }
+  [[nodiscard]] std::size_t held_bytes() const override {
+    return splitter_.held() + forward_.size() + tail_.size();
+  }
 
  private:
   void take(const EventSplitter::Block& block) {
@@ -64,9 +66,9 @@ class EventReader final : public StreamReader {
     family_.read_event(event.name, PaddedJson{event.data}, reading_);
     if (reading_.content) content_ = true;
     // A complete stream is over: what comes after it is passed on, and no longer means anything.
-    if (!reading_.error.empty() && !complete_) take_error();
+    if (!reading_.error.empty() && !complete_ && !error_) take_error();
     if (reading_.terminal) terminal_ = true;
-    if (reading_.complete) complete_ = true;
+    if (reading_.complete && !error_) complete_ = true;
     settle_into(usage_, reading_, reading_.usage_changed ? family_.settle : nullptr);
     return hide_usage_ && reading_.usage_only && !error_;
   }
@@ -76,8 +78,9 @@ class EventReader final : public StreamReader {
     error_body_ = family_.error_document(reading_.error);
     const int inner = read_error(200, nullptr, reading_.error).status;
     error_status_ = inner >= 400 ? inner : dialect_.status_of(error_->cls);
-    // Callers' SDKs raise here and read no further, so this is the end that the ledger must hear of first.
-    terminal_ = complete_ = true;
+    // Callers' SDKs raise here and read no further, so this is the end that the ledger must hear of first. Complete
+    // it is not: finish() has a verdict to give.
+    terminal_ = true;
   }
 
   const Family& family_;
@@ -92,6 +95,8 @@ class EventReader final : public StreamReader {
 };
 
 }  // namespace
+
+Verdict refused(Class cls) { return {.cls = cls, .retryable = false, .rule = "refused", .is_answer = true}; }
 
 std::unique_ptr<StreamReader> make_event_reader(const EventReaderOptions& options) {
   return std::make_unique<EventReader>(options);

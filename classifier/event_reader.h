@@ -22,6 +22,8 @@ struct EventReaderOptions {
 /// Verdict on an error that the provider put into words, with its hint; `now` for dates without a Date header.
 [[nodiscard]] Verdict judge_error(std::span<const Rule> rules, int status, const Headers* headers, std::string_view body,
                                   std::optional<std::chrono::system_clock::time_point> now);
+/// An answer that says no.
+[[nodiscard]] Verdict refused(Class cls);
 /// What has been read, in normal form.
 void settle_into(Usage& usage, const Reading& reading, Settle settle);
 

@@ -46,7 +46,7 @@ struct Reading {
   bool complete = false;
   bool usage_only = false;   // Nothing but usage: the chunk that a caller gets only when it asked for it.
   bool usage_changed = false;
-  std::string error{};       // An error, as the provider's own JSON; empty if there is none.
+  std::string error{};       // The JSON that says so if it is an error, else empty.
 
   void begin_event() {
     content = terminal = complete = usage_only = usage_changed = false;
@@ -61,8 +61,8 @@ struct Family {
   /// One event of a stream, after begin_event(). What cannot be read changes nothing.
   void (*read_event)(std::string_view name, PaddedJson json, Reading& into);
   Settle settle;
-  /// The provider's error, as it stood in an event, as the body of an HTTP answer.
-  std::string (*error_document)(std::string_view error);
+  /// An event that is an error, as the body of an HTTP answer.
+  std::string (*error_document)(std::string_view event);
 };
 
 }  // namespace classifier

@@ -12,59 +12,65 @@ namespace {
 using enum Class;
 using namespace on;
 
-constexpr Statuses kPolicyOn = k400 | k403 | k422 | kOther4xx | kNone;
-constexpr Statuses kContextOn = k400 | k413 | k422 | kNone;
+// What a sentence may mean beside a status.
 constexpr Statuses kMoneyOn = k400 | k402 | k403 | k412 | k429 | kNone;
+constexpr Statuses kLongPeriodOn = k402 | k403 | k429;
+constexpr Statuses kContextOn = k400 | k413 | k422 | kNone;
+constexpr Statuses kPolicyOn = k400 | k403 | k422 | kOther4xx | kNone;
 constexpr Statuses kCredentialOn = k400 | k401 | k403 | kNone;
+constexpr Statuses kPlaceOn = k400 | k403 | kNone;
 constexpr Statuses kMissingOn = k400 | k404 | k422 | kNone;
+constexpr Statuses kBytesOn = k400 | kNone;
 constexpr Statuses kBusyOn = k429 | k5xx | kNone;
-// A throttle word beside these is a type that says less than the status.
+// And a word: beside the statuses left out, "rate limit" is a type that says less than the status.
 constexpr Statuses kThrottleOn = kAny & ~(k401 | k402 | k404 | k413);
+constexpr Statuses kLateOn = k429 | kOther4xx | k5xx | kNone;
 
 // Order is meaning: codes that can say only one thing, then sentences, then codes that providers use for anything.
 constexpr Rule kCommonRules[] = {
     // One request above the whole allowance has the code of a rate limit and can never pass.
-    {k413 | k429 | k400, "request_above_limit", "", TooLarge},
-    {k413 | k429 | k400, "rate_limit_exceeded", "request too large", TooLarge},
-    {k413, "rate_limit_exceeded", "", TooLarge},
+    {k400 | k413 | k429, "request_above_limit", "", TooLarge},
+    {k400 | k413 | k429, "rate_limit_exceeded", "request too large", TooLarge},
     {kAny, "*idempotency", "", Conflict, Retry::No},
     {kAny, "*idempotency_key", "", Conflict, Retry::No},
-    {kAny, "*idempotency_mismatch", "", Conflict, Retry::No},
-    {k409 | k422 | k400, "", "idempotency", Conflict, Retry::No},
+    {k400 | k409 | k422, "", "idempotency", Conflict, Retry::No},
 
     // Money and long-period allowances.
     {kAny, "insufficient_quota", "", QuotaExhausted},
-    {kAny, "credit_balance_exhausted", "", QuotaExhausted},
+    {kAny, "exceeded_current_quota", "", QuotaExhausted},
+    {kAny, "*quota_exceeded", "", QuotaExhausted},
+    {kAny, "quota_exhausted", "", QuotaExhausted},
+    {kAny, "quota_per_day", "", QuotaExhausted},
+    {kAny, "quota_of_zero", "", QuotaExhausted},
+    {kAny, "dailyLimitExceeded", "", QuotaExhausted},
+    {kAny, "*balance_exhausted", "", QuotaExhausted},
+    {kAny, "*insufficient_balance", "", QuotaExhausted},
+    {kAny, "*insufficient_credits", "", QuotaExhausted},
+    {kAny, "*insufficient_funds", "", QuotaExhausted},
     {kAny, "*spend_limit_exceeded", "", QuotaExhausted},
     {kAny, "*spend_limit_reached", "", QuotaExhausted},
     {kAny, "*usage_limit_exceeded", "", QuotaExhausted},
     {kAny, "*usage_limit_reached", "", QuotaExhausted},
+    {kAny, "*billing_limit_reached", "", QuotaExhausted},
+    {kAny, "*hard_limit_reached", "", QuotaExhausted},
+    {kAny, "*billing_limit_user", "", QuotaExhausted},
     {kAny, "*budget_exceeded", "", QuotaExhausted},
-    {kAny, "weight_exceeds_budget", "", QuotaExhausted},
+    {kAny, "*exceeds_budget", "", QuotaExhausted},
     {kAny, "billing_not_active", "", QuotaExhausted},
-    {kAny, "billing_hard_limit_reached", "", QuotaExhausted},
-    {kAny, "billing_limit_user_error", "", QuotaExhausted},
-    {kAny, "billing_error", "", QuotaExhausted},
-    {kAny, "BILLING_DISABLED", "", QuotaExhausted},
+    {kAny, "billing_disabled", "", QuotaExhausted},
+    {kAny, "billing", "", QuotaExhausted},
     {kAny, "payment_required", "", QuotaExhausted},
-    {kAny, "insufficient_balance", "", QuotaExhausted},
-    {kAny, "insufficient_credits", "", QuotaExhausted},
-    {kAny, "insufficient_funds", "", QuotaExhausted},
-    {kAny, "exceeded_current_quota", "", QuotaExhausted},
-    {kAny, "dailyLimitExceeded", "", QuotaExhausted},
-    {kAny, "quota_per_day", "", QuotaExhausted},
-    {kAny, "quota_of_zero", "", QuotaExhausted},
 
     // Policy.
     {kAny, "*content_policy_violation", "", ContentPolicy},
+    {kAny, "*ResponsibleAIPolicyViolation", "", ContentPolicy},
     {kAny, "*bio_policy", "", ContentPolicy},
     {kAny, "*cyber_policy", "", ContentPolicy},
     {kAny, "*moderation_blocked", "", ContentPolicy},
     {kAny, "content_filter", "", ContentPolicy},
     {kAny, "content_filtered", "", ContentPolicy},
-    {kAny, "ResponsibleAIPolicyViolation", "", ContentPolicy},
-    {kAny, "invalid_prompt", "", ContentPolicy},
     {kAny, "flagged_input", "", ContentPolicy},
+    {kAny, "invalid_prompt", "", ContentPolicy},
 
     // The window.
     {kAny, "context_length_exceeded", "", ContextLength},
@@ -76,24 +82,24 @@ constexpr Rule kCommonRules[] = {
 
     // Credentials.
     {kAny, "*invalid_api_key", "", Auth},
-    {kAny, "API_KEY_INVALID", "", Auth},
+    {kAny, "*api_key_invalid", "", Auth},
     {kAny, "*api_key_expired", "", Auth},
     {kAny, "*token_expired", "", Auth},
-    {kAny, "expired_token", "", Auth},
+    {kAny, "*expired_token", "", Auth},
     {kAny, "missing_api_key", "", Auth},
-    {kAny, "authentication_error", "", Auth},
+    {kAny, "credentials_missing", "", Auth},
+    {kAny, "authentication", "", Auth},
     {kAny, "unauthenticated", "", Auth},
     {kAny, "unauthorized", "", Auth},
     {kAny, "UnrecognizedClient", "", Auth},
     {kAny, "InvalidSignature", "", Auth},
-    {kAny, "CREDENTIALS_MISSING", "", Auth},
 
     // May not.
-    {kAny, "permission_error", "", Permission},
+    {kAny, "permission", "", Permission},
     {kAny, "unsupported_country_region_territory", "", Permission},
     {kAny, "data_residency_mismatch", "", Permission},
-    {kAny, "SERVICE_DISABLED", "", Permission},
-    {kAny, "CONSUMER_SUSPENDED", "", Permission},
+    {kAny, "service_disabled", "", Permission},
+    {kAny, "consumer_suspended", "", Permission},
 
     // Unknown or gone.
     {kAny, "*not_found", "", NotFound},
@@ -103,102 +109,97 @@ constexpr Rule kCommonRules[] = {
 
     {kAny, "request_too_large", "", TooLarge},
     {kAny, "*payload_too_large", "", TooLarge},
-    {kAny, "request_entity_too_large", "", TooLarge},
-
+    {kAny, "*entity_too_large", "", TooLarge},
     {kAny, "conflict", "", Conflict},
 
     // Capacity and the clock.
-    {kAny, "overloaded", "", Overloaded},
-    {kAny, "*_overloaded", "", Overloaded},
-    {kAny, "over_capacity", "", Overloaded},
+    {kAny, "*overloaded", "", Overloaded},
+    {kAny, "*over_capacity", "", Overloaded},
     {kAny, "*capacity_exceeded", "", Overloaded},
     {kAny, "*capacity_exhausted", "", Overloaded},
     {kAny, "service_unavailable", "", Overloaded},
     {kAny, "resource_unavailable", "", Overloaded},
-    {kAny, "DEPLOYMENT_SCALING_UP", "", Overloaded},
-    {kAny, "insufficient_system_resource", "", Overloaded},
     {kAny, "unavailable", "", Overloaded},
-    {kAny, "*_timeout", "", Timeout},
-    {kAny, "timeout", "", Timeout},
-    {kAny, "DEADLINE_EXCEEDED", "", Timeout},
+    {kAny, "model_not_ready", "", Overloaded},
+    {kAny, "deployment_scaling_up", "", Overloaded},
+    {kAny, "insufficient_system_resource", "", Overloaded},
+    {kLateOn, "*timeout", "", Timeout},
+    {kLateOn, "deadline_exceeded", "", Timeout},
     {kThrottleOn, "slow_down", "", RateLimited},
-    {kThrottleOn, "rate_limit_exceeded", "", RateLimited},
-    {kThrottleOn, "user_rate_limit_exceeded", "", RateLimited},
+    {kThrottleOn, "*rate_limit_exceeded", "", RateLimited},
 
     // Sentences.
     {kMoneyOn, "", "credit balance is too low", QuotaExhausted},
-    {kMoneyOn, "", "reached your specified*usage limits", QuotaExhausted},
+    {kMoneyOn, "", "reached your specified*usage limit", QuotaExhausted},
     {kMoneyOn, "", "extra usage is required", QuotaExhausted},
     {kMoneyOn, "", "insufficient balance", QuotaExhausted},
-    {kMoneyOn, "", "insufficient credits", QuotaExhausted},
-    {kMoneyOn, "", "insufficient funds", QuotaExhausted},
+    {kMoneyOn, "", "insufficient credit", QuotaExhausted},
+    {kMoneyOn, "", "insufficient fund", QuotaExhausted},
     {kMoneyOn, "", "have any credits", QuotaExhausted},
     {kMoneyOn, "", "out of credits", QuotaExhausted},
-    {kMoneyOn, "", "used all available credits", QuotaExhausted},
+    {kMoneyOn, "", "all available credits", QuotaExhausted},
     {kMoneyOn, "", "spending limit", QuotaExhausted},
     {kMoneyOn, "", "spend limit", QuotaExhausted},
     {kMoneyOn, "", "billing hard limit", QuotaExhausted},
     {kMoneyOn, "", "enable billing", QuotaExhausted},
     {kMoneyOn, "", "billing to be enabled", QuotaExhausted},
     {kMoneyOn, "", "payment method", QuotaExhausted},
-    {kMoneyOn, "", "unpaid invoices", QuotaExhausted},
-    {kMoneyOn, "", "exceeded usage limits", QuotaExhausted},
-    {k402 | k403 | k429, "", "per day", QuotaExhausted},
-    {k402 | k403 | k429, "", "per month", QuotaExhausted},
-    {k402 | k403 | k429, "", "calls / month", QuotaExhausted},
-    {k402 | k403 | k429, "", "daily limit", QuotaExhausted},
-    {k402 | k403 | k429, "", "monthly limit", QuotaExhausted},
-    {k402 | k403 | k429, "", "models-per-day", QuotaExhausted},
+    {kMoneyOn, "", "unpaid invoice", QuotaExhausted},
+    {kMoneyOn, "", "exceeded usage limit", QuotaExhausted},
+    {kLongPeriodOn, "", "per day", QuotaExhausted},
+    {kLongPeriodOn, "", "per month", QuotaExhausted},
+    {kLongPeriodOn, "", "calls / month", QuotaExhausted},
+    {kLongPeriodOn, "", "daily limit", QuotaExhausted},
+    {kLongPeriodOn, "", "monthly limit", QuotaExhausted},
+    {kLongPeriodOn, "", "models-per-day", QuotaExhausted},
 
     {kContextOn, "", "maximum context length", ContextLength},
     {kContextOn, "", "maximum prompt length", ContextLength},
     {kContextOn, "", "context length*exceed", ContextLength},
+    {kContextOn, "", "exceed*context length", ContextLength},
+    {kContextOn, "", "exceed*context limit", ContextLength},
+    {kContextOn, "", "exceed*context size", ContextLength},
     {kContextOn, "", "context window", ContextLength},
-    {kContextOn, "", "available context size", ContextLength},
-    {kContextOn, "", "exceed context limit", ContextLength},
-    {kContextOn, "", "exceeds the context", ContextLength},
-    {kContextOn, "", "exceeds the model's context", ContextLength},
     {kContextOn, "", "prompt is too long", ContextLength},
     {kContextOn, "", "input is too long", ContextLength},
-    {kContextOn, "", "input token count*exceeds the maximum", ContextLength},
-    {kContextOn, "", "input tokens exceed", ContextLength},
-    {kContextOn, "", "number of input tokens*exceed", ContextLength},
+    {kContextOn, "", "input token*exceed", ContextLength},
     {kContextOn, "", "too many tokens: size limit", ContextLength},
     {kContextOn, "", "reduce the length of the messages", ContextLength},
     {kContextOn, "", "max_tokens must be at least 1, got -", ContextLength},
     {kContextOn | k403, "", "tokens*max_new_tokens` must be", ContextLength},
-    {kContextOn | k403, "", "must have less than*tokens", ContextLength},
+    {kContextOn | k403, "", "must have less than*token", ContextLength},
 
-    {kPolicyOn, "", "content management policy", ContentPolicy},
-    {kPolicyOn, "", "content filtering policy", ContentPolicy},
-    {kPolicyOn, "", "content policy", ContentPolicy},
-    {kPolicyOn, "", "usage policy", ContentPolicy},
+    {kPolicyOn, "", "content management polic", ContentPolicy},
+    {kPolicyOn, "", "content filtering polic", ContentPolicy},
+    {kPolicyOn, "", "content polic", ContentPolicy},
+    {kPolicyOn, "", "usage polic", ContentPolicy},
     {kPolicyOn, "", "safety system", ContentPolicy},
     {kPolicyOn, "", "flagged by", ContentPolicy},
     {kPolicyOn, "", "flagged as potentially violating", ContentPolicy},
 
     {kCredentialOn, "", "api key not valid", Auth},
-    {kCredentialOn, "", "api key expired", Auth},
-    {kCredentialOn, "", "api key has expired", Auth},
+    {kCredentialOn, "", "api key*expired", Auth},
     {kCredentialOn, "", "incorrect api key", Auth},
     {kCredentialOn, "", "invalid api key", Auth},
     {kCredentialOn, "", "invalid x-api-key", Auth},
     {kCredentialOn, "", "reported as leaked", Auth},
     {kCredentialOn, "", "unregistered callers", Auth},
 
-    {k400 | k403 | kNone, "", "location is not supported", Permission},
-    {k400 | k403 | kNone, "", "country, region, or territory", Permission},
+    {kPlaceOn, "", "location is not supported", Permission},
+    {kPlaceOn, "", "country, region, or territory", Permission},
 
     {kMissingOn, "", "model*does not exist", NotFound},
     {kMissingOn, "", "model*not found", NotFound},
     {kMissingOn, "", "model*has been deprecated", NotFound},
+    {kMissingOn, "", "model*no longer", NotFound},
     {kMissingOn, "", "invalid model", NotFound},
     {kMissingOn, "", "unknown model", NotFound},
     {kMissingOn, "", "model identifier is invalid", NotFound},
 
-    {k400 | kNone, "", "payload size exceeds", TooLarge},
-    {k400 | kNone, "", "payload too large", TooLarge},
-    {k400 | kNone, "", "request entity too large", TooLarge},
+    {kBytesOn, "", "payload size exceeds", TooLarge},
+    {kBytesOn, "", "payload too large", TooLarge},
+    {kBytesOn, "", "request entity too large", TooLarge},
+    {kBytesOn, "", "request too large", TooLarge},
     {k5xx, "", "too large to process", TooLarge},
 
     {kBusyOn, "", "overloaded", Overloaded},
@@ -220,15 +221,15 @@ constexpr Rule kCommonRules[] = {
     {kThrottleOn, "rate_limited", "", RateLimited},
     {kThrottleOn, "too_many_requests", "", RateLimited},
     {kThrottleOn, "throttling", "", RateLimited},
-    {kNone | k5xx, "resource_exhausted", "", RateLimited},
+    {k5xx | kNone, "resource_exhausted", "", RateLimited},
     {kNone, "cancelled", "", Cancelled},
     {kNone, "invalid_request", "", InvalidRequest},
     {kNone, "invalid_argument", "", InvalidRequest},
     {kNone, "bad_request", "", InvalidRequest},
+    {kNone, "failed_precondition", "", InvalidRequest},
     {kNone, "permission_denied", "", Permission},
     {kNone, "access_denied", "", Permission},
     {kNone, "forbidden", "", Permission},
-    {kNone, "failed_precondition", "", InvalidRequest},
     {kNone, "aborted", "", Conflict},
 };
 
@@ -240,6 +241,7 @@ struct StatusRow {
 };
 constexpr StatusRow kStatusRows[] = {
     {0, 0, ServerError, "error without a status"},
+    {304, 304, None, "not modified"},
     {300, 399, InvalidRequest, "redirect"},
     {400, 400, InvalidRequest, "status 400"},
     {401, 401, Auth, "status 401"},
@@ -256,6 +258,7 @@ constexpr StatusRow kStatusRows[] = {
     {414, 417, InvalidRequest, "status 414 to 417"},
     {421, 421, Network, "status 421"},
     {422, 422, InvalidRequest, "status 422"},
+    {424, 424, ServerError, "status 424"},
     {425, 425, Network, "status 425"},
     {426, 428, InvalidRequest, "status 426, 428"},
     {429, 429, RateLimited, "status 429"},
@@ -308,14 +311,14 @@ class Letters {
 
 bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-/// Where `piece` stands as whole words at or after `from`, or npos.
-std::size_t find_words(std::string_view text, std::string_view piece, std::size_t from) {
+/// Where `piece` stands at or after `from`, not inside a longer word or number, or npos. An ending is let pass:
+/// "exceed" is found in "exceeds".
+std::size_t find_piece(std::string_view text, std::string_view piece, std::size_t from) {
+  const bool number = !piece.empty() && piece.back() >= '0' && piece.back() <= '9';
   for (std::size_t at = text.find(piece, from); at != std::string_view::npos; at = text.find(piece, at + 1)) {
-    const bool front = at == 0 || !is_word_char(piece.front()) || !is_word_char(text[at - 1]);
-    // An ending is let pass: "exceed" finds "exceeds" and "exceeded".
     const std::size_t behind = at + piece.size();
-    const bool back = behind == text.size() || !is_word_char(piece.back()) || !is_word_char(text[behind]) ||
-                      !(piece.back() >= '0' && piece.back() <= '9');
+    const bool front = at == 0 || !is_word_char(piece.front()) || !is_word_char(text[at - 1]);
+    const bool back = !number || behind == text.size() || !is_word_char(text[behind]);
     if (front && back) return at;
   }
   return std::string_view::npos;
@@ -362,19 +365,15 @@ bool same_word(std::string_view rule_word, std::string_view word) {
 
 bool has_text(std::string_view needle, std::string_view text) {
   constexpr std::size_t kGapMax = 80;
-  std::size_t from = 0;
-  bool first = true;
-  while (!needle.empty()) {
-    const std::size_t star = std::min(needle.find('*'), needle.size());
-    const std::string_view piece = needle.substr(0, star);
-    needle.remove_prefix(std::min(star + 1, needle.size()));
-    const std::string_view within = first ? text : text.substr(0, std::min(text.size(), from + kGapMax + piece.size()));
-    const std::size_t at = find_words(within, piece, from);
-    if (at == std::string_view::npos) return false;
-    from = at + piece.size();
-    first = false;
+  const std::size_t star = std::min(needle.find('*'), needle.size());
+  const std::string_view piece = needle.substr(0, star);
+  for (std::size_t at = find_piece(text, piece, 0); at != std::string_view::npos; at = find_piece(text, piece, at + 1)) {
+    if (star == needle.size()) return true;
+    const std::string_view rest = needle.substr(star + 1);
+    const std::string_view behind = text.substr(at + piece.size());
+    if (has_text(rest, behind.substr(0, kGapMax + rest.size()))) return true;
   }
-  return true;
+  return false;
 }
 
 bool never_retryable(Class cls) {

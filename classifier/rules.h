@@ -42,7 +42,7 @@ struct Rule {
   /// Compared with type, code, status, reason and the like, without regard to case, separators and a last "error"
   /// or "exception": rate_limit_exceeded is RateLimitExceeded. With "*" before it: the end of one.
   std::string_view word{};
-  /// Looked for in the provider's own words, lower case, as whole words; "*" stands for up to 80 bytes between.
+  /// Looked for in the provider's own words, lower case, from the start of a word; "*" is up to 80 bytes of anything.
   std::string_view text{};
   Class cls = Class::Unknown;
   Retry retry = Retry::ByClass;

@@ -187,7 +187,7 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   const bool read = family.read_answer(copy.json(), reading);
   if (!read) return lenient ? Verdict{} : malformed(true, "no whole JSON");
   if (!reading.error.empty()) return judge_error(table_.rules, answer.status, answer.headers, text, answer.now);
-  if (reading.refusal) return {.cls = *reading.refusal, .retryable = false, .rule = "refused"};
+  if (reading.refusal) return refused(*reading.refusal);
   if (!reading.answered && !lenient) return malformed(true, "JSON that is no answer");
   return {};
 }

@@ -3,7 +3,6 @@
 // included simdjson; this header knows its types only as template arguments, so that it need not include it.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,37 +15,27 @@
 
 namespace classifier::walk {
 
-/// What may be kept of a parser for the next document; a large body must not be paid for in memory for ever.
-inline constexpr std::size_t kKeepCapacity = std::size_t{1} << 20U;
-inline constexpr std::size_t kFirstCapacity = std::size_t{16} << 10U;
 /// Counts beyond that are junk, and sums of a few of them still fit.
 inline constexpr std::int64_t kCountMax = std::int64_t{1} << 53U;
 
-/// Calls `each(document)`, which says whether it could read it. Not to be used from inside itself: the parser's
-/// memory is shared by all documents of a thread.
+/// No reader here goes deeper; what is passed over may be as deep as it likes.
+inline constexpr std::size_t kDepthMax = 32;
+
 enum class Broken : std::uint8_t { Repair, Refuse };  // What to do with text that is not whole UTF-8.
+
+/// Calls `each(document)`, which says whether it could read it.
 template <class Parser, class Each>
 [[nodiscard]] bool document(PaddedJson json, Each&& each, Broken broken = Broken::Repair) {
-  static thread_local Parser parser;
-  std::string_view text = without_bom(json.text);
-  std::string repaired;
-  for (int round = 0; round < 2; ++round) {
-    if (parser.capacity() < text.size() || parser.capacity() == 0) {
-      const std::size_t capacity = std::max(kFirstCapacity, std::bit_ceil(text.size()));
-      if (parser.allocate(capacity, parser.max_depth())) return false;
-    }
-    auto result = parser.iterate(text.data(), text.size(), text.size() + kBodyPadding);
-    if (!result.error()) {
-      const bool read = each(result.value_unsafe());
-      if (parser.capacity() > kKeepCapacity) parser = Parser{};
-      return read;
-    }
-    if (broken == Broken::Refuse || round > 0 || utf8_whole(text)) return false;
-    // Models emit broken characters, and an echo may be cut inside one; all else of the text is as good as ever.
-    repaired = as_utf8(text);
-    text = repaired;
-  }
-  return false;
+  const std::string_view text = without_bom(json.text);
+  Parser parser;
+  // A parser makes room for a depth of a thousand unless it is told.
+  if (parser.allocate(std::max<std::size_t>(text.size(), 64), kDepthMax)) return false;
+  auto result = parser.iterate(text.data(), text.size(), text.size() + kBodyPadding);
+  if (!result.error()) return each(result.value_unsafe());
+  if (broken == Broken::Refuse || utf8_whole(text)) return false;
+  // Models emit broken characters, and an echo may be cut inside one; all else of the text is as good as ever.
+  const std::string repaired = as_utf8(text);
+  return document<Parser>(PaddedJson{repaired}, each, Broken::Refuse);
 }
 
 /// Calls `each(key, value)` for the members of an object. False if it is not whole.
@@ -118,6 +107,14 @@ std::optional<std::int64_t> count(Value&& value) {
   return static_cast<std::int64_t>(number);
 }
 
+/// A name that the provider gives: the last one that is not empty, and never more than a name's length of it.
+inline constexpr std::size_t kNameMax = 128;
+template <class Value>
+void keep_name(std::string& into, Value&& value) {
+  const std::string_view name = text(value).substr(0, kNameMax);
+  if (!name.empty() && into != name) into = name;
+}
+
 /// Overwrites only with what is there.
 template <class Value>
 void keep_count(std::optional<std::int64_t>& into, Value&& value) {
@@ -142,25 +139,6 @@ bool holds_something(Value&& value) {
     return !empty;
   }
   return true;
-}
-
-/// The value as JSON text, copied.
-template <class Value>
-std::string raw(Value&& value) {
-  const std::string_view token = value.raw_json_token();
-  if (token.starts_with('{')) {
-    auto object = value.get_object();
-    std::string_view out;
-    if (object.error() || object.value_unsafe().raw_json().get(out)) return {};
-    return std::string{out};
-  }
-  if (token.starts_with('[')) {
-    auto array = value.get_array();
-    std::string_view out;
-    if (array.error() || array.value_unsafe().raw_json().get(out)) return {};
-    return std::string{out};
-  }
-  return std::string{trimmed(token)};
 }
 
 }  // namespace classifier::walk

@@ -74,8 +74,7 @@ void read_usage(Value value, Reading& into) {
     if (key == "iterations") {
       iterations.read(part);
     } else if (key == "service_tier") {
-      const std::string_view tier = walk::text(part);
-      if (!tier.empty()) into.service_tier = tier;
+      walk::keep_name(into.service_tier, part);
     } else {
       read_counter(key, part, into.reported);
     }
@@ -91,14 +90,13 @@ void read_usage(Value value, Reading& into) {
 }
 
 void keep_finish(Value& value, Reading& into) {
-  const std::string_view finish = walk::text(value);
+  const std::string_view finish = walk::text(value).substr(0, walk::kNameMax);
   if (!finish.empty()) into.finish = std::string{finish};
 }
 
 void read_message(std::string_view key, Value& value, Reading& into) {
   if (key == "model") {
-    const std::string_view model = walk::text(value);
-    if (!model.empty()) into.model = model;
+    walk::keep_name(into.model, value);
   } else if (key == "stop_reason") {
     keep_finish(value, into);
   } else if (key == "usage") {

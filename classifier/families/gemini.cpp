@@ -44,8 +44,7 @@ void read_usage(Value& value, Reading& into) {
     } else if (key == "toolUsePromptTokenCount") {
       walk::keep_count(reported.tool_input, part);
     } else if (key == "trafficType" || key == "serviceTier") {
-      const std::string_view tier = walk::text(part);
-      if (!tier.empty()) into.service_tier = tier;
+      walk::keep_name(into.service_tier, part);
     }
   });
   if (!object) return;
@@ -70,7 +69,7 @@ void read_candidates(Value& value, Reading& into) {
       if (key == "index") {
         index = walk::count(part).value_or(0);
       } else if (key == "finishReason") {
-        finish = walk::text(part);
+        finish = walk::text(part).substr(0, walk::kNameMax);
       } else if (key == "content") {
         walk::object_members(part, [&](std::string_view name, Value& inner) {
           if (name == "parts") read_parts(inner, into);
@@ -103,11 +102,10 @@ struct Chunk {
     } else if (key == "usageMetadata") {
       read_usage(value, into);
     } else if (key == "modelVersion") {
-      const std::string_view model = walk::text(value);
-      if (!model.empty() && into.model != model) into.model = model;
+      walk::keep_name(into.model, value);
     } else if (key == "promptFeedback") {
       walk::object_members(value, [this](std::string_view name, Value& part) {
-        if (name == "blockReason") blocked = walk::text(part);
+        if (name == "blockReason") blocked = walk::text(part).substr(0, walk::kNameMax);
       });
     } else if (key == "error") {
       error = error || walk::holds_something(value);

@@ -16,19 +16,19 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 using Value = ondemand::value;
+using Json = nlohmann::ordered_json;
 
 // Members of a delta or message that are no content by themselves; what we do not know is taken for content, since
 // the price of holding a head for nothing is paid by every caller.
 constexpr std::string_view kNoContent[] = {"role", "provider_specific_fields", "tool_call_id", "name", "annotations"};
 
 // Events of the Responses API and of the audio and image streams, by the end of their type.
-enum class Effect { None, Content, Completed, Failed, Error };
+enum class Effect { None, Content, Completed, Failed };
 struct EventRow {
   std::string_view type;
   Effect effect;
 };
 constexpr EventRow kEvents[] = {
-    {"error", Effect::Error},
     {"response.completed", Effect::Completed},
     {"response.incomplete", Effect::Completed},
     {"response.failed", Effect::Failed},
@@ -93,7 +93,7 @@ void read_delta(Value value, Reading& into) {
 }
 
 /// How many choices there are; nothing if it is no array.
-std::optional<std::size_t> read_choices(Value value, Reading& into) {
+std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error) {
   return walk::elements(value, [&](Value choice) {
     std::int64_t index = 0;
     std::string_view finish;
@@ -106,14 +106,14 @@ std::optional<std::size_t> read_choices(Value value, Reading& into) {
         read_delta(part, into);
       } else if (key == "text") {
         into.content = into.content || walk::holds_something(part);
-      } else if (key == "error" && walk::holds_something(part)) {
-        into.error = walk::raw(part);
+      } else if (key == "error") {
+        error = error || walk::holds_something(part);
       }
     });
     into.choices.begun(static_cast<std::uint64_t>(index));
     if (finish.empty()) return;
     into.choices.ended(static_cast<std::uint64_t>(index));
-    if (index == 0) into.finish = std::string{finish};
+    if (index == 0) into.finish = std::string{finish.substr(0, walk::kNameMax)};
   });
 }
 
@@ -125,25 +125,22 @@ struct Walker {
   std::string status{};
   std::string incomplete{};
   std::optional<std::size_t> choices{};
-  bool usage_here = false;
-  bool whole = false;
+  bool error = false;
 
   bool walk(ondemand::object root) {
-    whole = walk::members(root, [this](std::string_view key, Value& value) { member(key, value); });
-    return whole;
+    return walk::members(root, [this](std::string_view key, Value& value) { member(key, value); });
   }
 
   void member(std::string_view key, Value& value) {
     if (key == "choices") {
-      choices = read_choices(value, into);
+      choices = read_choices(value, into, error);
       into.answered = into.answered || choices;
     } else if (key == "model") {
-      keep_text(into.model, value);
+      walk::keep_name(into.model, value);
     } else if (key == "usage") {
       read_usage(value, into);
-      usage_here = into.usage_changed;
     } else if (key == "service_tier") {
-      keep_text(into.service_tier, value);
+      walk::keep_name(into.service_tier, value);
     } else if (key == "type") {
       type = walk::text(value);
     } else if (key == "object") {
@@ -152,7 +149,7 @@ struct Walker {
     } else if (key == "status") {
       status = walk::text(value);
     } else if (key == "error") {
-      if (walk::holds_something(value)) into.error = walk::raw(value);
+      error = error || walk::holds_something(value);
     } else if (key == "incomplete_details") {
       walk::object_members(value, [this](std::string_view name, Value& part) {
         if (name == "reason") incomplete = walk::text(part);
@@ -168,10 +165,8 @@ struct Walker {
     }
   }
 
-  static void keep_text(std::string& to, Value& value) {
-    const std::string_view text = walk::text(value);
-    if (!text.empty() && to != text) to = text;
-  }
+  /// Flat errors have nothing but their kind to be known by: {"object":"error","message":…}.
+  [[nodiscard]] bool says_error() const { return error || object == "error" || type == "error"; }
 
   /// Responses and batches say in `status` how they ended, chat says it in its choices.
   void keep_finish() const {
@@ -193,8 +188,7 @@ bool read_answer(PaddedJson json, Reading& into) {
     Walker walker{.into = into};
     if (!walker.walk(object.value_unsafe())) return false;
     walker.keep_finish();
-    // Flat: {"object":"error","message":…}.
-    if (into.error.empty() && (walker.object == "error" || walker.type == "error")) into.error = json.text;
+    if (walker.says_error()) into.error = json.text;
     into.any_content = into.any_content || into.content;
     return true;
   });
@@ -214,25 +208,33 @@ void read_event(std::string_view, PaddedJson json, Reading& into) {
     if (effect == Effect::Content) into.content = true;
     if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
     if (into.terminal) walker.keep_finish();
-    if (into.error.empty() && (effect == Effect::Error || walker.object == "error")) into.error = json.text;
-    if (into.error.empty() && effect == Effect::Failed) into.error = json.text;
-    into.usage_only = walker.usage_here && walker.choices == std::size_t{0};
+    if (walker.says_error() || effect == Effect::Failed) into.error = json.text;
+    into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
     return true;
   });
   if (!read) return;
   into.any_content = into.any_content || into.content;
 }
 
-/// {"error":{"message","type","param","code"}}: SDKs take a body under any other key for no body.
-std::string error_document(std::string_view error) {
-  const auto json = nlohmann::json::parse(error, nullptr, false);
-  const bool flat = json.is_object() && json.value("type", "") == "error" && json.contains("message");
-  if (!flat) return "{\"error\":" + std::string{error} + "}";
-  // The Responses API's error event has its fields at the top, with "error" in the place of a type.
-  nlohmann::json inner = json;
-  inner.erase("sequence_number");
-  inner["type"] = json.contains("code") && json["code"].is_string() ? json["code"] : nlohmann::json{"server_error"};
-  return nlohmann::json{{"error", inner}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+/// SDKs take a body under any other key than "error" for no body, and read message, type, param and code there.
+std::string error_document(std::string_view event) {
+  const Json json = Json::parse(event, nullptr, false);
+  Json inner = Json::object();
+  const auto found = [&](const Json& object) {
+    const bool there = object.is_object() && object.contains("error") && !object["error"].is_null();
+    if (there) inner = object["error"];
+    return there;
+  };
+  bool any = found(json) || (json.is_object() && json.contains("response") && found(json["response"]));
+  if (!any && json.is_object() && json.contains("choices") && json["choices"].is_array()) {
+    any = std::ranges::any_of(json["choices"], found);
+  }
+  if (!any && json.is_object()) {
+    // Flat, with a word for its kind in the place of a type.
+    for (const char* key : {"message", "param", "code"}) inner[key] = json.contains(key) ? json[key] : Json{};
+    inner["type"] = inner["code"].is_string() ? inner["code"] : Json{"server_error"};
+  }
+  return Json{{"error", inner}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
