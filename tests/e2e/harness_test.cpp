@@ -83,6 +83,30 @@ TEST(Harness, runs_a_program_where_and_with_what_it_is_told) {
   EXPECT_EQ(process.line(), "given");
 }
 
+TEST(Harness, starts_callgate_with_a_configuration_and_waits_until_it_listens) {
+  const TempDir directory;
+  support::Callgate::Options options;
+  options.executable = directory.file("stand-in", R"(#!/bin/sh
+trap 'exit 5' TERM
+echo '{"event":"started"}'
+grep -q good callgate.yaml || { echo no good >&2; exit 1; }
+printf '{"event":"listening","data":"127.0.0.1:%s","health":"[::]:12","words":"%s"}\n' "$DATA" "$*"
+while :; do read line; done
+)");
+  std::filesystem::permissions(options.executable, std::filesystem::perms::owner_all);
+  options.arguments = {"--more"};
+  options.env = {{"DATA", "11"}};
+  support::Callgate callgate{"good: yes\n", options};
+  EXPECT_EQ(callgate.data_url(), "http://127.0.0.1:11");
+  EXPECT_EQ(callgate.health_port(), 12);
+  EXPECT_NE(callgate.process().lines().back().find("serve --config " + callgate.config_file() + " --more"),
+            std::string::npos);
+  EXPECT_EQ(callgate.stop(), 5);
+
+  const auto failure = told_by([&] { const support::Callgate broken{"bad: yes\n", options}; });
+  EXPECT_NE(failure.find("no good"), std::string::npos) << failure;
+}
+
 TEST(Harness, removes_its_directories) {
   std::string path;
   {

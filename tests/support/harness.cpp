@@ -293,8 +293,10 @@ void Process::signal(int number) const {
 void Process::close_stdin() { impl_->in_.close(); }
 int Process::wait(milliseconds patience) {
   const auto status = impl_->wait(patience);
-  const std::lock_guard lock{impl_->mutex_};
+  std::unique_lock lock{impl_->mutex_};
   if (!status) throw Failed(impl_->story("its end"));
+  // Its last words may still be in the pipe; a grandchild may keep that open, though.
+  impl_->changed_.wait_for(lock, milliseconds{1000}, [&] { return impl_->ended_; });
   return *status;
 }
 bool Process::running() { return !impl_->wait(milliseconds{0}).has_value(); }
@@ -378,13 +380,18 @@ Callgate::Callgate(std::string_view yaml, Options options) : directory_(std::mov
   }
   config_file_ = directory_ + "/callgate.yaml";
   write_config(yaml);
-  auto command = with_front(CALLGATE_EXE, {"serve", "--config", config_file_});
+  auto command = with_front(options.executable.empty() ? CALLGATE_EXE : options.executable,
+                            {"serve", "--config", config_file_});
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
   process_ =
       std::make_unique<Process>(std::move(command), Process::Options{std::move(options.env), directory_});
   const auto line = process_->json_line("listening");
-  data_port_ = port_of(line.at("data").get<std::string>());
-  health_port_ = port_of(line.at("health").get<std::string>());
+  const auto port = [&line](const char* listener) {
+    const auto address = line.at(listener).get<std::string>();
+    return address.starts_with("unix:") ? 0 : port_of(address);
+  };
+  data_port_ = port("data");
+  health_port_ = port("health");
 }
 
 std::string Callgate::data_url() const { return "http://127.0.0.1:" + std::to_string(data_port_); }

@@ -109,7 +109,8 @@ class Callgate {
   struct Options {
     std::vector<std::string> arguments{};  // After `serve --config FILE`.
     std::vector<std::pair<std::string, std::string>> env{};
-    std::string directory{};  // One that outlives it, for tests of restarts; empty: a temporary one.
+    std::string directory{};   // One that outlives it, for tests of restarts; empty: a temporary one.
+    std::string executable{};  // Another one than ours.
   };
   /// Returns when it says that it listens. Its configuration should name port 0.
   Callgate(std::string_view yaml, Options options);
