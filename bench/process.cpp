@@ -43,8 +43,11 @@ void pin_to_core(int core) {
 }
 
 Process::Process(const std::vector<std::string>& command, const std::string& output_file, int core) {
+  // execvp() takes what it does not change as char*.
+  std::vector<std::string> words = command;
   std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.reserve(words.size() + 1);
+  for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_ = ::fork();
   if (pid_ < 0) throw_errno("fork");

@@ -425,7 +425,7 @@ class Round {
     LoadPlan plan = plan_for(way.plain, stream_target(20ms, 0), chat_body(kSmallBody, true));
     plan.connections = 500;
     Load load{plan};
-    load.run_until_streaming(10s);
+    load.run_until_streaming(30s);
     load.run_for(scaled(500ms));
     auto [figures, cpu] = window(way, load, 3000ms);
     add_cpu(Figure::StreamsCpu, way, cpu, figures.events);

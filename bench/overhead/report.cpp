@@ -111,7 +111,8 @@ std::string Report::table() const {
                           std::string{"ratio"},
                           std::string{"gate"},
                           std::string{"aim"});
-  for (const auto& [figure, row] : kRows) {
+  for (const auto& [figure, described] : kRows) {
+    const Row& row = described;
     if (!row.group.empty()) text += std::string{row.group} + "\n";
     const auto found = values_.find(figure);
     if (found == values_.end()) continue;
