@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -66,8 +67,8 @@ class Reader {
     add_text(text_body);
   }
   void add_word(std::string_view word) {
-    word = trimmed(word);
-    if (!word.empty() && facts.words.size() < kWordsMax) facts.words.emplace_back(word.substr(0, kWordMax));
+    std::string letters = letters_of(word.substr(0, kWordMax));
+    if (!letters.empty() && facts.words.size() < kWordsMax) facts.words.push_back(std::move(letters));
   }
 
   ErrorFacts facts{};
@@ -309,7 +310,7 @@ ErrorFacts read_error(int status, const Headers* headers, std::string_view body)
   ErrorFacts facts = std::move(reader.facts);
   facts.status = effective_status(status, reader.status);
   facts.text = own_words(reader.text);
-  if (asks_more_than_limit(facts.text)) facts.words.emplace_back("request_above_limit");
+  if (asks_more_than_limit(facts.text)) facts.words.push_back(letters_of("request_above_limit"));
   // A sentence is no code.
   const bool sentence = reader.code.find(' ') != std::string::npos;
   facts.code = tame(!reader.code.empty() && !sentence ? reader.code : !reader.type.empty() ? reader.type : reader.code);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace classifier {
 
@@ -68,7 +69,9 @@ std::optional<Inflated> inflate_as(std::string_view bytes, std::size_t bytes_max
 std::optional<Inflated> inflate(std::string_view bytes, std::size_t bytes_max) {
   if (bytes.empty() || bytes.size() > (std::size_t{1} << 31U)) return std::nullopt;
   if (auto out = inflate_as(bytes, bytes_max, kGzipOrZlib)) return out;
-  return inflate_as(bytes, bytes_max, kRaw);
+  // Without a header almost any bytes begin well, so only a whole stream counts.
+  auto raw = inflate_as(bytes, bytes_max, kRaw);
+  return raw && raw->whole ? std::move(raw) : std::nullopt;
 }
 
 }  // namespace classifier

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "classifier/headers.h"
 
 namespace classifier {
 
@@ -275,40 +274,6 @@ constexpr StatusRow kStatusRows[] = {
     {500, 599, ServerError, "status 5xx"},
 };
 
-/// Letters and digits of a word in lower case, without a last "error" or "exception".
-class Letters {
- public:
-  explicit Letters(std::string_view word) : word_(word) {
-    for (const std::string_view tail : {std::string_view{"error"}, std::string_view{"exception"}}) {
-      if (ends_with(tail) && count(word_) > tail.size()) {
-        drop(tail.size());
-        break;
-      }
-    }
-  }
-  /// The last letter, taken off; '\0' if none is left.
-  char pop() {
-    while (!word_.empty()) {
-      const char c = lower(word_.back());
-      word_.remove_suffix(1);
-      if (counts(c)) return c;
-    }
-    return '\0';
-  }
-
- private:
-  static bool counts(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
-  static std::size_t count(std::string_view word) {
-    return static_cast<std::size_t>(std::ranges::count_if(word, [](char c) { return counts(lower(c)); }));
-  }
-  [[nodiscard]] bool ends_with(std::string_view tail) const {
-    return word_.size() >= tail.size() && same_name(word_.substr(word_.size() - tail.size()), tail);
-  }
-  void drop(std::size_t letters) { word_.remove_suffix(letters); }
-
-  std::string_view word_;
-};
-
 bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
 /// Where `piece` stands at or after `from`, not inside a longer word or number, or npos. An ending is let pass:
@@ -326,9 +291,9 @@ std::size_t find_piece(std::string_view text, std::string_view piece, std::size_
 
 bool fits(const Rule& rule, Statuses group, const ErrorFacts& facts) {
   if ((rule.statuses & group) == 0) return false;
-  if (!rule.text.empty() && !has_text(rule.text, facts.text)) return false;
-  if (rule.word.empty()) return true;
-  return std::ranges::any_of(facts.words, [&](const std::string& word) { return same_word(rule.word, word); });
+  const auto said = [&](const std::string& word) { return rule.word.fits(word); };
+  if (!rule.word.empty() && std::ranges::none_of(facts.words, said)) return false;
+  return rule.text.empty() || has_text(rule.text, facts.text);
 }
 
 }  // namespace
@@ -348,18 +313,6 @@ Statuses on::group_of(int status) {
     case 429: return k429;
     case 503: return k503;
     default: return status >= 500 ? kOther5xx : kOther4xx;
-  }
-}
-
-bool same_word(std::string_view rule_word, std::string_view word) {
-  const bool any_front = rule_word.starts_with('*');
-  Letters expected{any_front ? rule_word.substr(1) : rule_word};
-  Letters given{word};
-  for (;;) {
-    const char c = expected.pop();
-    const char d = given.pop();
-    if (c == '\0') return any_front || d == '\0';
-    if (c != d) return false;
   }
 }
 
@@ -411,7 +364,7 @@ Verdict verdict_of(std::span<const Rule> dialect_rules, const ErrorFacts& facts)
     for (const Rule& rule : rules) {
       if (!fits(rule, group, facts)) continue;
       verdict.cls = rule.cls;
-      verdict.rule = rule.text.empty() ? rule.word : rule.text;
+      verdict.rule = rule.text.empty() ? rule.word.spelling() : rule.text;
       verdict.retryable = rule.retry == Retry::ByClass ? retryable_by_class(rule.cls) : rule.retry == Retry::Yes;
       return verdict;
     }

@@ -148,17 +148,20 @@ void read_block_start(Value& value, Reading& into) {
 }
 
 void read_event(std::string_view name, PaddedJson json, Reading& into) {
-  std::string type;
-  bool error = false;
+  bool error = name == "error";
   const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
     auto object = document.get_object();
     if (object.error()) return false;
     return walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
       if (key == "type") {
-        type = walk::text(value);
+        const std::string_view type = walk::text(value);
+        if (type == "content_block_delta") into.content = true;
+        if (type == "message_stop") into.terminal = into.complete = true;
+        error = error || type == "error";
       } else if (key == "message") {
+        const bool content = into.content;
         walk::object_members(value, [&](std::string_view inner, Value& part) { read_message(inner, part, into); });
-        into.content = false;  // message_start shows an empty message.
+        into.content = content;  // message_start shows an empty message.
       } else if (key == "usage") {
         read_usage(value, into);
       } else if (key == "delta") {
@@ -168,14 +171,11 @@ void read_event(std::string_view name, PaddedJson json, Reading& into) {
       } else if (key == "content_block") {
         read_block_start(value, into);
       } else if (key == "error") {
-        error = walk::holds_something(value);
+        error = error || walk::holds_something(value);
       }
     });
   });
-  if (!read && name != "error") return;
-  if (type == "content_block_delta") into.content = true;
-  if (type == "message_stop") into.terminal = into.complete = true;
-  if (error || type == "error" || name == "error") into.error = json.text;
+  if (error && (read || name == "error")) into.error = json.text;
   into.any_content = into.any_content || into.content;
 }
 

@@ -120,10 +120,10 @@ std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error)
 /// What is common to a chat completion, a chunk of one, a response, and the object inside a response event.
 struct Walker {
   Reading& into;
-  std::string type{};
-  std::string object{};
-  std::string status{};
-  std::string incomplete{};
+  std::string_view type{};  // Views last as long as the document.
+  std::string_view object{};
+  std::string_view status{};
+  std::string_view incomplete{};
   std::optional<std::size_t> choices{};
   bool error = false;
 
@@ -173,9 +173,9 @@ struct Walker {
     if (status.empty() || choices) return;
     const bool ended = status == "completed" || status == "failed" || status == "cancelled";
     if (status == "incomplete") {
-      into.finish = incomplete.empty() ? status : incomplete;
+      into.finish = std::string{incomplete.empty() ? status : incomplete.substr(0, walk::kNameMax)};
     } else if (ended || object == "batch") {
-      into.finish = status;
+      into.finish = std::string{status.substr(0, walk::kNameMax)};
     }
   }
 };
