@@ -35,8 +35,7 @@ const std::string kStreamedWithUsage =
 
 std::size_t count(std::string_view text, std::string_view part) {
   std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size()))
-    ++found;
+  for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++found;
   return found;
 }
 
@@ -122,7 +121,9 @@ TEST(FakeProvider, chooses_the_first_rule_that_fits) {
     {"match": {"path": "/n", "times": 2}, "answer": 409},
     {"match": {"path": "/n"}, "answer": {"status": 418, "reason": "I am a teapot", "body": ""}}
   ])");
-  const auto status = [&](const std::string& method, const std::string& target, const std::string& body = "",
+  const auto status = [&](const std::string& method,
+                          const std::string& target,
+                          const std::string& body = "",
                           const std::vector<std::pair<std::string, std::string>>& headers = {}) {
     return http(method, provider.url() + target, body, headers).status;
   };
@@ -157,8 +158,7 @@ TEST(FakeProvider, gives_answers_in_sequence_and_stays_with_the_last) {
 TEST(FakeProvider, draws_answers_by_weight_and_repeats_the_draw_for_a_seed) {
   const FakeProvider provider;
   const auto draw = [&](int seed) {
-    provider.script(R"([{"answers": [503, "default"], "weights": [1, 3], "seed": )" + std::to_string(seed) +
-                    "}]");
+    provider.script(R"([{"answers": [503, "default"], "weights": [1, 3], "seed": )" + std::to_string(seed) + "}]");
     std::string drawn;
     for (int i = 0; i < 60; ++i) {
       drawn += http("POST", provider.url() + "/v1/messages", "{}").status == 503 ? 'x' : '.';
@@ -184,8 +184,7 @@ TEST(FakeProvider, refuses_a_script_with_a_typo_and_names_the_place) {
       {R"([{"answer": {"delay_ms": -1}}])", "rule 0.answer.delay_ms: must be a whole number, 0 or more"},
       {R"([{"answer": {"body": "a", "json": {}}}])", "rule 0.answer: has more than one body"},
       {R"([{"answer": {"stream": [{"sayy": "a"}]}}])", "rule 0.answer.stream[0].sayy: unknown"},
-      {R"([{"answers": [200, 503], "weights": [1]}])",
-       "rule 0.weights: must be a list of numbers, one for each"},
+      {R"([{"answers": [200, 503], "weights": [1]}])", "rule 0.weights: must be a list of numbers, one for each"},
       {R"({"on_connect": "bite"})", "script.on_connect: must be serve"},
       {"[", "no JSON"},
   };
@@ -208,13 +207,13 @@ TEST(FakeProvider, fills_in_what_a_script_leaves_out) {
   const auto unary = http("POST", provider.url() + "/v1/messages", "{}");
   EXPECT_EQ(Json::parse(unary.body).at("content").at(0).at("text"), "Grüße, \"世界\"");
   EXPECT_EQ(Json::parse(unary.body).at("usage").at("input_tokens"), 25);
-  EXPECT_EQ(std::count_if(unary.headers.begin(), unary.headers.end(),
+  EXPECT_EQ(std::count_if(unary.headers.begin(),
+                          unary.headers.end(),
                           [](const auto& header) { return header.first == "X-Odd-SPELLING"; }),
             2);
   const auto stream = http("POST", provider.url() + kChat, kStreamedWithUsage);
   EXPECT_NE(stream.body.find("Grüße, "), std::string::npos);
-  EXPECT_NE(stream.body.find(R"("prompt_tokens":25,"completion_tokens":3,"total_tokens":28)"),
-            std::string::npos);
+  EXPECT_NE(stream.body.find(R"("prompt_tokens":25,"completion_tokens":3,"total_tokens":28)"), std::string::npos);
 
   provider.script(R"([{"answer": 529}])");
   EXPECT_EQ(Json::parse(http("POST", provider.url() + "/v1/messages", "{}").body).at("error").at("type"),
@@ -242,8 +241,7 @@ TEST(FakeProvider, sends_scripted_events_as_they_stand) {
   provider.script(
       R"([{"answer": {"stream": ["plain", {"data": {"b": 1, "a": [2]}, "event": "name", "id": "7"},
                                              {"send": ": comment\n"}, {"send_b64": "/wA="}]}}])");
-  const std::string bytes{"data: plain\n\nevent: name\nid: 7\ndata: {\"a\":[2],\"b\":1}\n\n: comment\n\xff\0",
-                          66};
+  const std::string bytes{"data: plain\n\nevent: name\nid: 7\ndata: {\"a\":[2],\"b\":1}\n\n: comment\n\xff\0", 66};
   EXPECT_EQ(http("POST", provider.url() + "/any").body, bytes);
 }
 
@@ -253,8 +251,7 @@ TEST(FakeProvider, makes_streams_of_any_length_at_an_even_pace) {
   const auto before = Clock::now();
   const auto answer = http("POST", provider.url() + kChat, kStreamed);
   EXPECT_GE(Clock::now() - before, 95ms);
-  EXPECT_EQ(std::count_if(answer.pieces.begin(), answer.pieces.end(),
-                          [](auto piece) { return piece.bytes == 300; }),
+  EXPECT_EQ(std::count_if(answer.pieces.begin(), answer.pieces.end(), [](auto piece) { return piece.bytes == 300; }),
             20);
   EXPECT_EQ(answer.pieces.size(), 22U) << "begin and finish belong to the stream";
   EXPECT_TRUE(answer.body.ends_with("[DONE]\n\n"));
@@ -356,8 +353,7 @@ TEST(FakeProvider, closes_before_answering) {
 TEST(FakeProvider, writes_in_pieces) {
   const FakeProvider provider;
   provider.script(R"([{"answers": [{"piece_bytes": 1}, {"piece_bytes": 100, "piece_gap_ms": 10}]}])");
-  EXPECT_TRUE(
-      http("POST", provider.url() + "/v1/messages", kStreamed).body.ends_with("\"message_stop\"}\n\n"));
+  EXPECT_TRUE(http("POST", provider.url() + "/v1/messages", kStreamed).body.ends_with("\"message_stop\"}\n\n"));
   const auto before = Clock::now();
   const auto unary = http("POST", provider.url() + "/v1/messages", "{}");
   EXPECT_TRUE(Json::accept(unary.body));
@@ -741,8 +737,7 @@ class Http2Client {
   /// Until the stream has ended, or `text` has come.
   Answer read(std::uint32_t stream, const std::string& text = {}) {
     Answer answer;
-    while (!answer.complete && !answer.reset &&
-           (text.empty() || answer.body.find(text) == std::string::npos)) {
+    while (!answer.complete && !answer.reset && (text.empty() || answer.body.find(text) == std::string::npos)) {
       const auto head = client_.read_exactly(9);
       const auto byte = [&](std::size_t i) {
         return static_cast<std::uint32_t>(static_cast<unsigned char>(head[i]));

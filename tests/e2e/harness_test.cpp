@@ -31,8 +31,7 @@ std::string told_by(const std::function<void()>& act) {
 }
 
 TEST(Harness, reads_lines_as_they_come_and_waits_for_events_among_them) {
-  auto process =
-      shell(R"(echo noise; echo '{"event":"other"}'; echo '{"event":"ready","port":7}'; echo last; cat)");
+  auto process = shell(R"(echo noise; echo '{"event":"other"}'; echo '{"event":"ready","port":7}'; echo last; cat)");
   EXPECT_EQ(process.json_line("ready").at("port"), 7);
   EXPECT_EQ(process.line(), "last");
   EXPECT_EQ(process.lines().size(), 4U);
@@ -77,8 +76,7 @@ TEST(Harness, leaves_no_program_behind) {
 TEST(Harness, runs_a_program_where_and_with_what_it_is_told) {
   const TempDir directory;
   directory.file("there", "text");
-  auto process =
-      shell("cat there; echo; echo $HARNESS_TEST", {{{"HARNESS_TEST", "given"}}, directory.path()});
+  auto process = shell("cat there; echo; echo $HARNESS_TEST", {{{"HARNESS_TEST", "given"}}, directory.path()});
   EXPECT_EQ(process.line(), "text");
   EXPECT_EQ(process.line(), "given");
 }

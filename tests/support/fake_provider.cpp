@@ -48,9 +48,12 @@ constexpr std::string_view kUsage =
 Options options_from(const std::vector<std::string_view>& words) {
   Options options;
   const std::pair<std::string_view, std::string Options::*> texts[] = {
-      {"--listen", &Options::listen},           {"--control", &Options::control},
-      {"--tls-cert", &Options::tls_cert},       {"--tls-key", &Options::tls_key},
-      {"--self-signed", &Options::self_signed}, {"--cert-host", &Options::cert_host},
+      {"--listen", &Options::listen},
+      {"--control", &Options::control},
+      {"--tls-cert", &Options::tls_cert},
+      {"--tls-key", &Options::tls_key},
+      {"--self-signed", &Options::self_signed},
+      {"--cert-host", &Options::cert_host},
   };
   const std::tuple<std::string_view, bool Options::*, bool> flags[] = {
       {"--cert-expired", &Options::cert_expired, true},
@@ -72,8 +75,7 @@ Options options_from(const std::vector<std::string_view>& words) {
       options.*member = value;
       known = true;
     }
-    if (!known)
-      throw std::runtime_error("unknown option " + std::string{words[i]} + "\n" + std::string{kUsage});
+    if (!known) throw std::runtime_error("unknown option " + std::string{words[i]} + "\n" + std::string{kUsage});
   }
   if (options.tls_cert.empty() != options.tls_key.empty()) {
     throw std::runtime_error("--tls-cert and --tls-key go together");

@@ -25,8 +25,7 @@ class Gzip {
  public:
   Gzip() {
     constexpr int kGzipWindow = 15 + 16;
-    const int ready =
-        deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY);
+    const int ready = deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY);
     assert(ready == Z_OK);
     (void)ready;
   }
@@ -54,8 +53,8 @@ class Gzip {
 };
 
 bool has(const Headers& headers, std::string_view name) {
-  return std::any_of(headers.begin(), headers.end(),
-                     [&](const auto& header) { return same_name(header.first, name); });
+  return std::any_of(
+      headers.begin(), headers.end(), [&](const auto& header) { return same_name(header.first, name); });
 }
 void add_unless_there(Headers& headers, std::string_view name, std::string_view value) {
   if (!has(headers, name)) headers.emplace_back(name, value);
@@ -172,8 +171,7 @@ Plan plan_for(const Order& order, const Request& request, std::uint64_t id) {
   plan.each_on_its_own = body.is_stream;
 
   auto size = size_of(body.steps);
-  if (order.gzip && !body.is_stream && body.steps.size() == 1 &&
-      std::holds_alternative<Data>(body.steps[0])) {
+  if (order.gzip && !body.is_stream && body.steps.size() == 1 && std::holds_alternative<Data>(body.steps[0])) {
     auto packed = Gzip{}.pack(*std::get<Data>(body.steps[0]).bytes, Z_FINISH);
     size = packed.size();
     body.steps = {Data{shared(std::move(packed))}};
@@ -193,16 +191,13 @@ Plan plan_for(const Order& order, const Request& request, std::uint64_t id) {
     add_unless_there(head.headers, endpoint.failure->request_id_header, "req_" + std::to_string(id));
   }
   const bool count = size && !body.is_stream && !plan.gzip;
-  head.framing = order.framing.value_or(bodyless ? Framing::None
-                                        : count  ? Framing::Length
-                                                 : Framing::Chunked);
+  head.framing = order.framing.value_or(bodyless ? Framing::None : count ? Framing::Length : Framing::Chunked);
   if (order.content_length) head.framing = Framing::Length;
   head.length = order.content_length.value_or(size.value_or(0));
   if (request.version == "1.0" && head.framing == Framing::Chunked) head.framing = Framing::Close;
 
   plan.steps.emplace_back(StartHead{std::move(head)});
-  if (request.method != "HEAD")
-    std::move(body.steps.begin(), body.steps.end(), std::back_inserter(plan.steps));
+  if (request.method != "HEAD") std::move(body.steps.begin(), body.steps.end(), std::back_inserter(plan.steps));
   if (request.method != "HEAD" && !bodyless) plan.steps.emplace_back(End{});
   return plan;
 }

@@ -41,8 +41,13 @@ Cert new_cert(const CertWish& wish, EVP_PKEY* subject_key, X509* issuer, EVP_PKE
   X509_gmtime_adj(X509_getm_notBefore(cert.get()), wish.from);
   X509_gmtime_adj(X509_getm_notAfter(cert.get()), wish.until);
   X509_set_pubkey(cert.get(), subject_key);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(cert.get()), "CN", MBSTRING_UTF8,
-                             reinterpret_cast<const unsigned char*>(wish.common_name.c_str()), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(cert.get()),
+                             "CN",
+                             MBSTRING_UTF8,
+                             reinterpret_cast<const unsigned char*>(wish.common_name.c_str()),
+                             -1,
+                             -1,
+                             0);
   X509* const by = issuer != nullptr ? issuer : cert.get();
   X509_set_issuer_name(cert.get(), X509_get_subject_name(by));
 
@@ -56,8 +61,7 @@ Cert new_cert(const CertWish& wish, EVP_PKEY* subject_key, X509* issuer, EVP_PKE
   };
   extend(NID_basic_constraints, issuer == nullptr ? "critical,CA:TRUE" : "critical,CA:FALSE");
   if (!wish.alternative_names.empty()) extend(NID_subject_alt_name, wish.alternative_names);
-  if (X509_sign(cert.get(), issuer_key, EVP_sha256()) == 0)
-    throw std::runtime_error("cannot sign a certificate");
+  if (X509_sign(cert.get(), issuer_key, EVP_sha256()) == 0) throw std::runtime_error("cannot sign a certificate");
   return cert;
 }
 
@@ -73,11 +77,9 @@ MadeCert make_cert(const std::string& directory, const std::string& host, bool e
   std::filesystem::create_directories(directory);
   const Key ca_key{EVP_EC_gen("P-256")};
   const Key key{EVP_EC_gen("P-256")};
-  const Cert ca =
-      new_cert({"fake provider CA", "", -30 * kDay, 30 * kDay}, ca_key.get(), nullptr, ca_key.get());
+  const Cert ca = new_cert({"fake provider CA", "", -30 * kDay, 30 * kDay}, ca_key.get(), nullptr, ca_key.get());
   const bool is_ip = host.find_first_not_of("0123456789.") == std::string::npos;
-  const std::string names =
-      host.empty() ? "DNS:localhost,IP:127.0.0.1,IP:::1" : (is_ip ? "IP:" : "DNS:") + host;
+  const std::string names = host.empty() ? "DNS:localhost,IP:127.0.0.1,IP:::1" : (is_ip ? "IP:" : "DNS:") + host;
   const CertWish wish{host.empty() ? "localhost" : host, names, -29 * kDay, expired ? -kDay : 29 * kDay};
   const Cert cert = new_cert(wish, key.get(), ca.get(), ca_key.get());
 

@@ -27,8 +27,7 @@ class Query {
       const auto pair = rest.substr(0, rest.find('&'));
       rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
       const auto equals = pair.find('=');
-      fields_.emplace_back(pair.substr(0, equals),
-                           equals == std::string_view::npos ? "" : pair.substr(equals + 1));
+      fields_.emplace_back(pair.substr(0, equals), equals == std::string_view::npos ? "" : pair.substr(equals + 1));
     }
   }
   std::optional<std::string> text(std::string_view name) {
@@ -44,8 +43,7 @@ class Query {
     if (!value) return std::nullopt;
     std::uint64_t parsed = 0;
     const auto* end = value->data() + value->size();
-    if (const auto [stop, error] = std::from_chars(value->data(), end, parsed);
-        error != std::errc{} || stop != end) {
+    if (const auto [stop, error] = std::from_chars(value->data(), end, parsed); error != std::errc{} || stop != end) {
       throw Problem(std::string{name} + " must be a whole number");
     }
     return parsed;
@@ -115,9 +113,12 @@ class Control::Impl : public std::enable_shared_from_this<Control::Impl> {
       void (Impl::*act)(const std::shared_ptr<Answer>&, Query&);
     };
     static constexpr Route kRoutes[] = {
-        {"PUT", "/script", &Impl::put_script}, {"GET", "/seen", &Impl::seen},
-        {"GET", "/stats", &Impl::stats},       {"POST", "/reset", &Impl::reset},
-        {"GET", "/wait", &Impl::wait},         {"POST", "/release", &Impl::release},
+        {"PUT", "/script", &Impl::put_script},
+        {"GET", "/seen", &Impl::seen},
+        {"GET", "/stats", &Impl::stats},
+        {"POST", "/reset", &Impl::reset},
+        {"GET", "/wait", &Impl::wait},
+        {"POST", "/release", &Impl::release},
         {"POST", "/drop", &Impl::drop},
     };
     const auto* route = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& row) {
@@ -172,8 +173,8 @@ class Control::Impl : public std::enable_shared_from_this<Control::Impl> {
     const auto at_least = [](const auto& want, std::uint64_t is) { return !want || is >= *want; };
     const auto exactly = [](const auto& want, std::uint64_t is) { return !want || is == *want; };
     return at_least(wanted.requests, stats.requests) && at_least(wanted.ended, stats.ended) &&
-           at_least(wanted.connections_total, data_.connections_total()) &&
-           at_least(wanted.held, stats.held) && exactly(wanted.open_requests, stats.open_requests) &&
+           at_least(wanted.connections_total, data_.connections_total()) && at_least(wanted.held, stats.held) &&
+           exactly(wanted.open_requests, stats.open_requests) &&
            exactly(wanted.open_connections, data_.open_connections());
   }
 
@@ -225,9 +226,9 @@ class Control::Impl : public std::enable_shared_from_this<Control::Impl> {
       waiter.alarm->after(std::min(longest, kLongestWait), [weak = weak_from_this(), answer] {
         const auto self = weak.lock();
         if (!self) return;
-        const auto found =
-            std::find_if(self->waiters_.begin(), self->waiters_.end(),
-                         [&](const Waiter& other) { return other.answer == answer && !other.told; });
+        const auto found = std::find_if(self->waiters_.begin(), self->waiters_.end(), [&](const Waiter& other) {
+          return other.answer == answer && !other.told;
+        });
         if (found != self->waiters_.end()) self->tell(*found, false);
         self->changed();
       });
@@ -264,10 +265,9 @@ Control::Control(Loop& loop, Records& records, Script& script, Listener& data)
 Control::~Control() = default;
 
 std::shared_ptr<Exchange> Control::open(Wire& wire, Request request) {
-  return std::make_shared<Answer>(wire, std::move(request),
-                                  [weak = std::weak_ptr{impl_}](const auto& answer) {
-                                    if (const auto impl = weak.lock()) impl->handle(answer);
-                                  });
+  return std::make_shared<Answer>(wire, std::move(request), [weak = std::weak_ptr{impl_}](const auto& answer) {
+    if (const auto impl = weak.lock()) impl->handle(answer);
+  });
 }
 
 void Control::changed() { impl_->changed(); }

@@ -163,11 +163,10 @@ data: {"type":"message_stop"}
 
 // gemini, whose lines end with CRLF
 
-constexpr Failure kGemini = {
-    R"({"error":{"code":$status,"message":$message,"status":"$gemini_status"}})",
-    R"(data: {"error":{"code":$status,"message":$message,"status":"$gemini_status"}})"
-    "\r\n\r\n",
-    ""};
+constexpr Failure kGemini = {R"({"error":{"code":$status,"message":$message,"status":"$gemini_status"}})",
+                             R"(data: {"error":{"code":$status,"message":$message,"status":"$gemini_status"}})"
+                             "\r\n\r\n",
+                             ""};
 
 constexpr std::string_view kGenerated =
     R"({"candidates":[{"content":{"parts":[{"text":$text}],"role":"model"},"finishReason":"STOP",)"
@@ -221,29 +220,44 @@ data: {"type":"message-end","delta":{"finish_reason":"COMPLETE","usage":$cohere_
 data: [DONE]
 
 )";
-constexpr std::string_view kCohereUsage =
-    R"({"billed_units":{"input_tokens":$input,"output_tokens":$output},)"
-    R"("tokens":{"input_tokens":$input,"output_tokens":$output}})";
+constexpr std::string_view kCohereUsage = R"({"billed_units":{"input_tokens":$input,"output_tokens":$output},)"
+                                          R"("tokens":{"input_tokens":$input,"output_tokens":$output}})";
 
 constexpr std::string_view kPlain = R"({"text":$text})";
 constexpr std::string_view kPlainDelta = "data: $delta\n\n";
 
 constexpr Endpoint kEndpoints[] = {
     {"POST", "/chat/completions", Streams::IfBodySays, kChat, kChatBegin, kChatDelta, kChatFinish, &kOpenai},
-    {"POST", "/responses", Streams::IfBodySays, kResponse, kResponseBegin, kResponseDelta, kResponseFinish,
+    {"POST",
+     "/responses",
+     Streams::IfBodySays,
+     kResponse,
+     kResponseBegin,
+     kResponseDelta,
+     kResponseFinish,
      &kOpenaiResponses},
     {"POST", "/embeddings", Streams::Never, kEmbeddings, "", kPlainDelta, "", &kOpenai},
     {"GET", "/models", Streams::Never, kModels, "", kPlainDelta, "", &kOpenai},
-    {"POST", "/messages", Streams::IfBodySays, kMessage, kMessageBegin, kMessageDelta, kMessageFinish,
-     &kAnthropic},
-    {"POST", "/messages/count_tokens", Streams::Never, R"({"input_tokens":$input})", "", kPlainDelta, "",
+    {"POST", "/messages", Streams::IfBodySays, kMessage, kMessageBegin, kMessageDelta, kMessageFinish, &kAnthropic},
+    {"POST",
+     "/messages/count_tokens",
+     Streams::Never,
+     R"({"input_tokens":$input})",
+     "",
+     kPlainDelta,
+     "",
      &kAnthropic},
     {"POST", ":generateContent", Streams::Never, kGenerated, "", kGeneratedDelta, kGeneratedFinish, &kGemini},
-    {"POST", ":streamGenerateContent", Streams::IfQuerySays, kGeneratedAsArray, "", kGeneratedDelta,
-     kGeneratedFinish, &kGemini},
+    {"POST",
+     ":streamGenerateContent",
+     Streams::IfQuerySays,
+     kGeneratedAsArray,
+     "",
+     kGeneratedDelta,
+     kGeneratedFinish,
+     &kGemini},
     {"POST", ":countTokens", Streams::Never, R"({"totalTokens":$input})", "", kPlainDelta, "", &kGemini},
-    {"POST", "/v2/chat", Streams::IfBodySays, kCohereChat, kCohereBegin, kCohereDelta, kCohereFinish,
-     &kCohere},
+    {"POST", "/v2/chat", Streams::IfBodySays, kCohereChat, kCohereBegin, kCohereDelta, kCohereFinish, &kCohere},
     {"", "", Streams::IfBodySays, kPlain, "", kPlainDelta, "", &kOpenai},
 };
 
@@ -256,8 +270,7 @@ constexpr ErrorRow kErrors[] = {
     {400, "invalid_request_error", "invalid_value", "invalid_request_error", "INVALID_ARGUMENT"},
     {401, "invalid_request_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"},
     {402, "insufficient_quota", "insufficient_quota", "billing_error", "FAILED_PRECONDITION"},
-    {403, "invalid_request_error", "unsupported_country_region_territory", "permission_error",
-     "PERMISSION_DENIED"},
+    {403, "invalid_request_error", "unsupported_country_region_territory", "permission_error", "PERMISSION_DENIED"},
     {404, "invalid_request_error", "model_not_found", "not_found_error", "NOT_FOUND"},
     {409, "invalid_request_error", "conflict", "conflict_error", "ABORTED"},
     {413, "invalid_request_error", "request_too_large", "request_too_large", "INVALID_ARGUMENT"},
@@ -269,8 +282,8 @@ constexpr ErrorRow kErrors[] = {
 };
 const ErrorRow& error_row(int status) {
   const auto find = [](int wanted) {
-    return std::find_if(std::begin(kErrors), std::end(kErrors),
-                        [&](const ErrorRow& row) { return row.status == wanted; });
+    return std::find_if(
+        std::begin(kErrors), std::end(kErrors), [&](const ErrorRow& row) { return row.status == wanted; });
   };
   const auto* exact = find(status);
   return exact != std::end(kErrors) ? *exact : *find(status < 500 ? 400 : 500);
@@ -306,8 +319,7 @@ constexpr Word kWords[] = {
     {"gemini_usage", [](Ask& ask) { return render(kGeminiUsage, ask); }},
     {"cohere_usage", [](Ask& ask) { return render(kCohereUsage, ask); }},
     {"status", [](Ask& ask) { return std::to_string(ask.status); }},
-    {"message",
-     [](Ask& ask) { return json_text("The fake provider says " + std::to_string(ask.status) + "."); }},
+    {"message", [](Ask& ask) { return json_text("The fake provider says " + std::to_string(ask.status) + "."); }},
     {"openai_type", [](Ask& ask) { return std::string{error_row(ask.status).openai_type}; }},
     {"openai_code", [](Ask& ask) { return std::string{error_row(ask.status).openai_code}; }},
     {"anthropic_type", [](Ask& ask) { return std::string{error_row(ask.status).anthropic_type}; }},
@@ -320,9 +332,7 @@ std::string_view member(std::string_view body, std::string_view name) {
   const std::string quoted = '"' + std::string{name} + '"';
   for (auto at = body.find(quoted); at != std::string_view::npos; at = body.find(quoted, at + 1)) {
     auto rest = body.substr(at + quoted.size());
-    const auto skip = [&rest] {
-      rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
-    };
+    const auto skip = [&rest] { rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size())); };
     skip();
     if (!rest.starts_with(':')) continue;
     rest.remove_prefix(1);
@@ -349,9 +359,12 @@ bool is_known(const Endpoint& endpoint) { return !endpoint.path.empty(); }
 
 bool wants_stream(const Endpoint& endpoint, const Request& request) {
   switch (endpoint.streams) {
-    case Streams::IfBodySays: return member(request.body, "stream").starts_with("true");
-    case Streams::IfQuerySays: return request.target.find("alt=sse") != std::string::npos;
-    case Streams::Never: break;
+    case Streams::IfBodySays:
+      return member(request.body, "stream").starts_with("true");
+    case Streams::IfQuerySays:
+      return request.target.find("alt=sse") != std::string::npos;
+    case Streams::Never:
+      break;
   }
   return false;
 }

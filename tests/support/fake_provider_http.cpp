@@ -71,13 +71,12 @@ constexpr Reason kReasons[] = {
 }  // namespace
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
 }
 
 std::string_view Request::header(std::string_view name) const {
-  const auto found = std::find_if(headers.begin(), headers.end(),
-                                  [&](const auto& header) { return same_name(header.first, name); });
+  const auto found =
+      std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return same_name(header.first, name); });
   return found == headers.end() ? std::string_view{} : std::string_view{found->second};
 }
 
@@ -177,8 +176,8 @@ ChunkReader::State ChunkReader::feed(std::string_view& in, std::string& body) {
 }
 
 std::string_view reason_of(int status) {
-  const auto* found = std::find_if(std::begin(kReasons), std::end(kReasons),
-                                   [&](const Reason& row) { return row.status == status; });
+  const auto* found =
+      std::find_if(std::begin(kReasons), std::end(kReasons), [&](const Reason& row) { return row.status == status; });
   return found == std::end(kReasons) ? "Status" : found->text;
 }
 
@@ -207,10 +206,14 @@ std::string interim_text(int status, const Headers& headers) {
 
 std::string_view name_of(EndedBy by) {
   switch (by) {
-    case EndedBy::PeerFin: return "peer_fin";
-    case EndedBy::PeerRst: return "peer_rst";
-    case EndedBy::Us: return "us";
-    case EndedBy::Nobody: break;
+    case EndedBy::PeerFin:
+      return "peer_fin";
+    case EndedBy::PeerRst:
+      return "peer_rst";
+    case EndedBy::Us:
+      return "us";
+    case EndedBy::Nobody:
+      break;
   }
   return {};
 }

@@ -67,8 +67,7 @@ struct Mischief {
 struct After {
   std::optional<How> close{};
   std::optional<milliseconds> close_idle{};
-  std::optional<How>
-      next_request{};  // Close at the first byte of the next request: the race of every keep-alive.
+  std::optional<How> next_request{};  // Close at the first byte of the next request: the race of every keep-alive.
 };
 
 /// One request's way out: an HTTP/1.1 connection or an HTTP/2 stream. Nothing here calls the exchange back

@@ -194,8 +194,7 @@ class Http1 final : public Wire, public std::enable_shared_from_this<Http1> {
     } else {
       const auto missing = length_.length - body.size();
       const auto taken = in.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(missing, in.size())));
-      if (body.empty())
-        body.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(length_.length, kBodyMax)));
+      if (body.empty()) body.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(length_.length, kBodyMax)));
       body += taken;
       in.remove_prefix(taken.size());
       body_done_ = body.size() == length_.length;

@@ -83,9 +83,8 @@ class Http2 final : public std::enable_shared_from_this<Http2> {
   void lose(EndedBy by);
 
   static int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* self);
-  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
-                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
-                       std::uint8_t flags, void* self);
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name, std::size_t name_size,
+                       const std::uint8_t* value, std::size_t value_size, std::uint8_t flags, void* self);
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* self);
   static int on_data(nghttp2_session*, std::uint8_t flags, std::int32_t id, const std::uint8_t* bytes,
                      std::size_t size, void* self);
@@ -106,8 +105,9 @@ struct Fields {
     names.reserve(headers.size());
     for (const auto& [name, value] : headers) {
       auto& lower = names.emplace_back(name);
-      std::transform(lower.begin(), lower.end(), lower.begin(),
-                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
+        return static_cast<char>(std::tolower(c));
+      });
       const bool of_the_hop = lower == "connection" || lower == "transfer-encoding" || lower == "keep-alive";
       if (!of_the_hop) add(lower, value);
     }
@@ -125,8 +125,8 @@ struct Fields {
 
 void Stream::interim(int status, const Headers& headers) {
   const Fields fields{status, headers};
-  nghttp2_submit_headers(session_.session, NGHTTP2_FLAG_NONE, id_, nullptr, fields.all.data(),
-                         fields.all.size(), nullptr);
+  nghttp2_submit_headers(
+      session_.session, NGHTTP2_FLAG_NONE, id_, nullptr, fields.all.data(), fields.all.size(), nullptr);
 }
 
 void Stream::head(const Head& head) {
@@ -135,8 +135,12 @@ void Stream::head(const Head& head) {
   const Fields fields{head.status, headers};
   nghttp2_data_provider body{};
   body.source.ptr = this;
-  body.read_callback = [](nghttp2_session*, std::int32_t, std::uint8_t* into, std::size_t room,
-                          std::uint32_t* flags, nghttp2_data_source* source,
+  body.read_callback = [](nghttp2_session*,
+                          std::int32_t,
+                          std::uint8_t* into,
+                          std::size_t room,
+                          std::uint32_t* flags,
+                          nghttp2_data_source* source,
                           void*) { return static_cast<Stream*>(source->ptr)->read_body(into, room, flags); };
   nghttp2_submit_response(session_.session, id_, fields.all.data(), fields.all.size(), &body);
   head_sent_ = true;
@@ -245,8 +249,8 @@ int Http2::on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* 
 }
 
 int Http2::on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name_bytes,
-                     std::size_t name_size, const std::uint8_t* value_bytes, std::size_t value_size,
-                     std::uint8_t, void* user) {
+                     std::size_t name_size, const std::uint8_t* value_bytes, std::size_t value_size, std::uint8_t,
+                     void* user) {
   auto* self = static_cast<Http2*>(user);
   const auto found = self->streams.find(frame->hd.stream_id);
   if (found == self->streams.end()) return 0;
@@ -335,8 +339,7 @@ void Http2::start(const std::string& already_read) {
   nghttp2_session_callbacks_del(callbacks);
 
   const std::array<nghttp2_settings_entry, 2> settings{
-      {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1000},
-       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow}}};
+      {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1000}, {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow}}};
   nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
   nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
   transport->drop = [weak = weak_from_this()](How how, bool only_idle) {
@@ -392,13 +395,12 @@ void Http2::pump() {
     return;
   }
   writing_ = true;
-  transport->write_some(std::string_view{sending_}.substr(sent_),
-                        [self = shared_from_this()](auto bytes, auto lost) {
-                          self->writing_ = false;
-                          if (lost != Transport::Lost::No) return;  // The read sees it too.
-                          self->sent_ += bytes;
-                          self->pump();
-                        });
+  transport->write_some(std::string_view{sending_}.substr(sent_), [self = shared_from_this()](auto bytes, auto lost) {
+    self->writing_ = false;
+    if (lost != Transport::Lost::No) return;  // The read sees it too.
+    self->sent_ += bytes;
+    self->pump();
+  });
 }
 
 void Http2::lose(EndedBy by) {
@@ -414,8 +416,7 @@ void Http2::end(How how) {
 
 }  // namespace
 
-void serve_http2(Loop& loop, std::shared_ptr<Transport> transport, OpenExchange open,
-                 std::string already_read) {
+void serve_http2(Loop& loop, std::shared_ptr<Transport> transport, OpenExchange open, std::string already_read) {
   std::make_shared<Http2>(loop, std::move(transport), std::move(open))->start(already_read);
 }
 

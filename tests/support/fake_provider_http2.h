@@ -10,7 +10,6 @@
 namespace fake_provider {
 
 /// `already_read` is what came before it was known that this is HTTP/2.
-void serve_http2(Loop& loop, std::shared_ptr<Transport> transport, OpenExchange open,
-                 std::string already_read);
+void serve_http2(Loop& loop, std::shared_ptr<Transport> transport, OpenExchange open, std::string already_read);
 
 }  // namespace fake_provider

@@ -30,7 +30,8 @@ std::string hex(std::string_view bytes) {
 std::string base64(std::string_view bytes) {
   std::string text((bytes.size() + 2) / 3 * 4, '\0');
   EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                  reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+                  reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
   return text;
 }
 
@@ -162,8 +163,7 @@ void Records::wait_at(const std::string& name, std::uint64_t who, std::function<
 void Records::leave(const std::string& name, std::uint64_t who) {
   const auto gate = gates_.find(name);
   if (gate == gates_.end()) return;
-  stats_.held -=
-      std::erase_if(gate->second.waiting, [&](const auto& waiting) { return waiting.first == who; });
+  stats_.held -= std::erase_if(gate->second.waiting, [&](const auto& waiting) { return waiting.first == who; });
 }
 
 void Records::release(const std::string& name, std::optional<std::uint64_t> permits) {

@@ -133,7 +133,7 @@ void append_step(const Json& json, const std::string& where, std::vector<Step>& 
   const auto before = steps.size();
   if (const auto wait = item.time("wait_ms")) steps.emplace_back(Wait{*wait});
   if (const auto gate = item.text("hold")) steps.emplace_back(Hold{*gate});
-  if (const auto name = item.text("event"), id = item.text("id"); const Json* data = item.find("data")) {
+  if (const auto name = item.text("event"), id = item.text("id"); const Json *data = item.find("data")) {
     std::string event;
     if (name) event.append("event: ").append(*name).append("\n");
     if (id) event.append("id: ").append(*id).append("\n");
@@ -145,8 +145,7 @@ void append_step(const Json& json, const std::string& where, std::vector<Step>& 
     steps.emplace_back(Data{shared(from_base64(*text, item.at("send_b64")))});
   }
   if (const auto text = item.text("raw")) steps.emplace_back(Raw{shared(*text)});
-  if (const auto text = item.text("raw_b64"))
-    steps.emplace_back(Raw{shared(from_base64(*text, item.at("raw_b64")))});
+  if (const auto text = item.text("raw_b64")) steps.emplace_back(Raw{shared(from_base64(*text, item.at("raw_b64")))});
   if (const auto bytes = item.number<std::uint64_t>("fill")) steps.emplace_back(Fill{*bytes});
   if (const auto text = item.text("say")) steps.emplace_back(Say{*text});
   if (const auto status = item.number<int>("error")) steps.emplace_back(Fail{*status});
@@ -159,8 +158,7 @@ void append_step(const Json& json, const std::string& where, std::vector<Step>& 
     Head head;
     head.status = members.number<int>("status").value_or(200);
     head.reason = members.text("reason").value_or("");
-    if (const Json* headers = members.find("headers"))
-      head.headers = headers_from(*headers, members.at("headers"));
+    if (const Json* headers = members.find("headers")) head.headers = headers_from(*headers, members.at("headers"));
     head.framing = framing_from(members.text("framing").value_or("chunked"), members.at("framing"));
     if (const auto length = members.number<std::uint64_t>("content_length")) {
       head.framing = Framing::Length;
@@ -204,8 +202,7 @@ std::shared_ptr<const Order> order_from(const Json& json, const std::string& whe
   Members members{json, where};
   order->status = members.number<int>("status");
   order->reason = members.text("reason").value_or("");
-  if (const Json* headers = members.find("headers"))
-    order->headers = headers_from(*headers, members.at("headers"));
+  if (const Json* headers = members.find("headers")) order->headers = headers_from(*headers, members.at("headers"));
   const auto gap = members.time("gap_ms");
   order->gap = gap.value_or(milliseconds{0});
 
@@ -246,8 +243,8 @@ std::shared_ptr<const Order> order_from(const Json& json, const std::string& whe
   for (const char* name : {"raw", "raw_b64"}) {
     if (const auto text = members.text(name)) {
       order->by_hand = true;
-      take_body(one_body(
-          Raw{shared(std::string_view{name} == "raw" ? *text : from_base64(*text, members.at(name)))}));
+      take_body(
+          one_body(Raw{shared(std::string_view{name} == "raw" ? *text : from_base64(*text, members.at(name)))}));
     }
   }
   if (const Json* steps = members.find("steps")) {
@@ -309,8 +306,7 @@ Rule rule_from(const Json& json, const std::string& where) {
     Members fields{*match, members.at("match")};
     rule.method = fields.text("method").value_or("");
     rule.path = fields.text("path").value_or("");
-    if (const Json* headers = fields.find("header"))
-      rule.headers = headers_from(*headers, fields.at("header"));
+    if (const Json* headers = fields.find("header")) rule.headers = headers_from(*headers, fields.at("header"));
     rule.body_contains = fields.text("body_contains").value_or("");
     rule.nth = fields.number<std::uint64_t>("nth").value_or(0);
     rule.times = fields.number<std::uint64_t>("times").value_or(0);
@@ -322,8 +318,7 @@ Rule rule_from(const Json& json, const std::string& where) {
   if (answer != nullptr) {
     rule.answers.push_back(order_from(*answer, members.at("answer")));
   } else {
-    if (!answers->is_array() || answers->empty())
-      refuse(members.at("answers"), "must be a list of at least one");
+    if (!answers->is_array() || answers->empty()) refuse(members.at("answers"), "must be a list of at least one");
     for (std::size_t i = 0; i < answers->size(); ++i) {
       rule.answers.push_back(order_from((*answers)[i], members.at("answers[" + std::to_string(i) + "]")));
     }
@@ -342,8 +337,7 @@ Rule rule_from(const Json& json, const std::string& where) {
 }
 
 bool path_fits(std::string_view pattern, const Request& request) {
-  const auto path =
-      pattern.find('?') == std::string_view::npos ? request.path() : std::string_view{request.target};
+  const auto path = pattern.find('?') == std::string_view::npos ? request.path() : std::string_view{request.target};
   if (pattern.ends_with('*')) return path.starts_with(pattern.substr(0, pattern.size() - 1));
   return path == pattern;
 }
@@ -403,8 +397,8 @@ Script::Script(std::string_view text) {
                                                                   {"rst", OnConnect::Rst},
                                                                   {"hang", OnConnect::Hang},
                                                                   {"refuse", OnConnect::Refuse}};
-      const auto* way = std::find_if(std::begin(kWays), std::end(kWays),
-                                     [&](const auto& row) { return row.first == what; });
+      const auto* way =
+          std::find_if(std::begin(kWays), std::end(kWays), [&](const auto& row) { return row.first == what; });
       if (way == std::end(kWays)) refuse(members.at("on_connect"), "must be serve, fin, rst, hang or refuse");
       on_connect_ = way->second;
       members.done();
@@ -413,8 +407,9 @@ Script::Script(std::string_view text) {
     for (std::size_t i = 0; i < rules.size(); ++i) {
       rules_.push_back(rule_from(rules[i], "rule " + std::to_string(i)));
       const auto& answers = rules_.back().answers;
-      any_early_ = any_early_ || std::any_of(answers.begin(), answers.end(),
-                                             [](const auto& order) { return order->read != Read::All; });
+      any_early_ = any_early_ || std::any_of(answers.begin(), answers.end(), [](const auto& order) {
+                     return order->read != Read::All;
+                   });
     }
   } catch (const Json::exception& error) {
     throw ScriptError(error.what());

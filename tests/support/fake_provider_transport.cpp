@@ -159,8 +159,8 @@ int choose_alpn(SSL*, const unsigned char** chosen, unsigned char* chosen_size, 
   static constexpr unsigned char kBoth[] = "\x02h2\x08http/1.1";
   const unsigned int skip = with_http2 != nullptr ? 0 : 3;
   unsigned char* found = nullptr;
-  if (SSL_select_next_proto(&found, chosen_size, kBoth + skip, sizeof kBoth - 1 - skip, offered,
-                            offered_size) != OPENSSL_NPN_NEGOTIATED) {
+  if (SSL_select_next_proto(&found, chosen_size, kBoth + skip, sizeof kBoth - 1 - skip, offered, offered_size) !=
+      OPENSSL_NPN_NEGOTIATED) {
     return SSL_TLSEXT_ERR_NOACK;
   }
   *chosen = found;
@@ -192,8 +192,7 @@ class AsioListener final : public Listener {
     if (!state_->options.cert_file.empty()) {
       state_->ssl.use_certificate_chain_file(state_->options.cert_file);
       state_->ssl.use_private_key_file(state_->options.key_file, asio::ssl::context::pem);
-      SSL_CTX_set_alpn_select_cb(state_->ssl.native_handle(), choose_alpn,
-                                 state_->options.http2 ? this : nullptr);
+      SSL_CTX_set_alpn_select_cb(state_->ssl.native_handle(), choose_alpn, state_->options.http2 ? this : nullptr);
     }
     state_->open();
     state_->endpoint = state_->acceptor.local_endpoint();
@@ -280,23 +279,23 @@ class AsioListener final : public Listener {
       const auto transport = enroll<Tls>(Tls{std::move(socket), ssl});
       transport->tls = true;
       if (misbehaved(transport)) return;
-      transport->stream().async_handshake(
-          asio::ssl::stream_base::server, [self = shared_from_this(), transport](const Error& error) {
-            if (self->stopped || error) {
-              transport->close();
-              return;
-            }
-            const unsigned char* name = nullptr;
-            unsigned int size = 0;
-            SSL_get0_alpn_selected(transport->stream().native_handle(), &name, &size);
-            self->take({transport, size == 2 && name[0] == 'h' && name[1] == '2'});
-          });
+      transport->stream().async_handshake(asio::ssl::stream_base::server,
+                                          [self = shared_from_this(), transport](const Error& error) {
+                                            if (self->stopped || error) {
+                                              transport->close();
+                                              return;
+                                            }
+                                            const unsigned char* name = nullptr;
+                                            unsigned int size = 0;
+                                            SSL_get0_alpn_selected(transport->stream().native_handle(), &name, &size);
+                                            self->take({transport, size == 2 && name[0] == 'h' && name[1] == '2'});
+                                          });
     }
     template <typename Stream>
     std::shared_ptr<StreamTransport<Stream>> enroll(Stream stream) {
       const auto number = ++accepted;
-      auto transport = std::make_shared<StreamTransport<Stream>>(
-          std::move(stream), [weak = this->weak_from_this(), number] {
+      auto transport =
+          std::make_shared<StreamTransport<Stream>>(std::move(stream), [weak = this->weak_from_this(), number] {
             const auto self = weak.lock();
             if (!self || self->connections.erase(number) == 0) return;
             self->held.erase(number);
@@ -319,17 +318,16 @@ class AsioListener final : public Listener {
     void watch(const std::shared_ptr<Transport>& transport) {
       const auto into = std::make_shared<std::array<char, 4096>>();
       const auto state = shared_from_this();
-      transport->read_some(into->data(), into->size(),
-                           [state, into, number = transport->number](auto, auto lost) {
-                             const auto found = state->held.find(number);
-                             if (found == state->held.end()) return;
-                             const auto alive = found->second;
-                             if (lost == Transport::Lost::No) {
-                               state->watch(alive);
-                             } else {
-                               alive->close();
-                             }
-                           });
+      transport->read_some(into->data(), into->size(), [state, into, number = transport->number](auto, auto lost) {
+        const auto found = state->held.find(number);
+        if (found == state->held.end()) return;
+        const auto alive = found->second;
+        if (lost == Transport::Lost::No) {
+          state->watch(alive);
+        } else {
+          alive->close();
+        }
+      });
     }
 
     tcp::acceptor acceptor;
@@ -373,8 +371,7 @@ EventLoop::~EventLoop() = default;
 void EventLoop::post(std::function<void()> then) { asio::post(impl_->io, std::move(then)); }
 std::unique_ptr<Alarm> EventLoop::alarm() { return std::make_unique<AsioAlarm>(impl_->io); }
 
-std::unique_ptr<Listener> EventLoop::listen(ListenerOptions options,
-                                            std::function<void(Listener::Taken)> take,
+std::unique_ptr<Listener> EventLoop::listen(ListenerOptions options, std::function<void(Listener::Taken)> take,
                                             std::function<void()> changed) {
   return std::make_unique<AsioListener>(impl_->io, std::move(options), std::move(take), std::move(changed));
 }
@@ -382,8 +379,7 @@ std::unique_ptr<Listener> EventLoop::listen(ListenerOptions options,
 void EventLoop::run(bool watch_stdin) {
   struct stat input {};
   // A terminal or /dev/null is nobody's leash.
-  const bool leashed =
-      fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISSOCK(input.st_mode));
+  const bool leashed = fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISSOCK(input.st_mode));
   if (watch_stdin && leashed) {
     impl_->input.assign(dup(STDIN_FILENO));
     impl_->watch_input();

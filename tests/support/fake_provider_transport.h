@@ -28,8 +28,7 @@ class Transport {
 
   std::uint64_t number = 0;  // Connections are counted from 1.
   bool tls = false;
-  std::function<void(How how, bool only_idle)>
-      drop{};  // Set by who uses it: ends the connection from outside.
+  std::function<void(How how, bool only_idle)> drop{};  // Set by who uses it: ends the connection from outside.
 };
 
 /// What stops waiting for a moment in time when it goes. Calls back on the I/O thread, never from inside

@@ -73,8 +73,7 @@ Pipe new_pipe() {
 
 bool same_name(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 std::string file_text(const std::string& path) {
@@ -224,8 +223,7 @@ class Process::Impl {
   // All the time, so that a program that says much is never held up by a full pipe.
   void read_all(Descriptor& out, Descriptor& err) {
     std::string unfinished;
-    std::array<pollfd, 3> ends{
-        {{out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}, {stop_.read.get(), POLLIN, 0}}};
+    std::array<pollfd, 3> ends{{{out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}, {stop_.read.get(), POLLIN, 0}}};
     while (ends[0].fd >= 0 || ends[1].fd >= 0) {
       if (poll(ends.data(), ends.size(), -1) < 0) continue;
       bool any = false;
@@ -359,12 +357,11 @@ Json FakeProvider::seen(std::uint64_t since) const {
 }
 Json FakeProvider::stats() const { return ask("GET", "/stats", {}, kPatience); }
 Json FakeProvider::wait(const std::string& condition, milliseconds patience) const {
-  return ask("GET", "/wait?" + condition + "&timeout_ms=" + std::to_string(patience.count()), {},
-             patience + kPatience);
+  return ask(
+      "GET", "/wait?" + condition + "&timeout_ms=" + std::to_string(patience.count()), {}, patience + kPatience);
 }
 void FakeProvider::release(const std::string& gate, std::optional<int> permits) const {
-  (void)ask("POST", "/release?gate=" + gate + (permits ? "&n=" + std::to_string(*permits) : ""), {},
-            kPatience);
+  (void)ask("POST", "/release?gate=" + gate + (permits ? "&n=" + std::to_string(*permits) : ""), {}, kPatience);
 }
 void FakeProvider::drop(const std::string& how, bool only_idle) const {
   (void)ask("POST", "/drop?how=" + how + (only_idle ? "&which=idle" : ""), {}, kPatience);
@@ -380,11 +377,10 @@ Callgate::Callgate(std::string_view yaml, Options options) : directory_(std::mov
   }
   config_file_ = directory_ + "/callgate.yaml";
   write_config(yaml);
-  auto command = with_front(options.executable.empty() ? CALLGATE_EXE : options.executable,
-                            {"serve", "--config", config_file_});
+  auto command =
+      with_front(options.executable.empty() ? CALLGATE_EXE : options.executable, {"serve", "--config", config_file_});
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
-  process_ =
-      std::make_unique<Process>(std::move(command), Process::Options{std::move(options.env), directory_});
+  process_ = std::make_unique<Process>(std::move(command), Process::Options{std::move(options.env), directory_});
   const auto line = process_->json_line("listening");
   const auto port = [&line](const char* listener) {
     const auto address = line.at(listener).get<std::string>();
@@ -411,8 +407,8 @@ int Callgate::stop(milliseconds patience) {
 // RawClient
 
 std::string Response::header(std::string_view name) const {
-  const auto found = std::find_if(headers.begin(), headers.end(),
-                                  [&](const auto& header) { return same_name(header.first, name); });
+  const auto found =
+      std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return same_name(header.first, name); });
   return found == headers.end() ? std::string{} : found->second;
 }
 
@@ -445,8 +441,8 @@ class RawClient::Impl {
     SSL_set1_host(ssl_.get(), options.host.c_str());
     if (!options.alpn.empty()) {
       const std::string wire = static_cast<char>(options.alpn.size()) + options.alpn;
-      SSL_set_alpn_protos(ssl_.get(), reinterpret_cast<const unsigned char*>(wire.data()),
-                          static_cast<unsigned int>(wire.size()));
+      SSL_set_alpn_protos(
+          ssl_.get(), reinterpret_cast<const unsigned char*>(wire.data()), static_cast<unsigned int>(wire.size()));
     }
     SSL_set_fd(ssl_.get(), socket_.get());
     const auto deadline = Clock::now() + kPatience;
@@ -586,8 +582,7 @@ class RawClient::Impl {
     response.headers.clear();
     auto line_end = text.find("\r\n");
     const auto first = text.substr(0, line_end);
-    if (!first.starts_with("HTTP/1.") || first.size() < 12)
-      throw Failed("no status line: " + std::string{first});
+    if (!first.starts_with("HTTP/1.") || first.size() < 12) throw Failed("no status line: " + std::string{first});
     std::from_chars(first.data() + 9, first.data() + 12, response.status);
     response.reason = first.size() > 13 ? first.substr(13) : "";
     while (line_end != std::string_view::npos) {
@@ -597,8 +592,7 @@ class RawClient::Impl {
       const auto colon = line.find(':');
       if (colon == std::string_view::npos) throw Failed("no header line: " + std::string{line});
       const auto value = line.find_first_not_of(" \t", colon + 1);
-      response.headers.emplace_back(line.substr(0, colon),
-                                    value == std::string_view::npos ? "" : line.substr(value));
+      response.headers.emplace_back(line.substr(0, colon), value == std::string_view::npos ? "" : line.substr(value));
     }
   }
 

@@ -202,8 +202,7 @@ class RawClient {
 
 /// "POST /path HTTP/1.1", Host, the headers, Content-Length if there is a body or the method is POST, and the
 /// body.
-[[nodiscard]] std::string request_text(std::string_view method, std::string_view target,
-                                       std::string_view body = {},
+[[nodiscard]] std::string request_text(std::string_view method, std::string_view target, std::string_view body = {},
                                        const std::vector<std::pair<std::string, std::string>>& headers = {});
 
 /// One request on a connection of its own; url like http://127.0.0.1:4601/readyz.
