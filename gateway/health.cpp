@@ -37,7 +37,6 @@ constexpr std::size_t kHeadMax = 4096;
 constexpr std::size_t kAnswersMax = 8 * 1024 * 1024;  // In memory at once; beyond it no metrics are given out.
 constexpr auto kHeadTime = 5s;                        // From the connection's begin to its request's end.
 constexpr auto kAnswerTime = 5s;                      // Until the peer has taken it all.
-constexpr auto kLingerTime = 1s;  // Closing over unread bytes would reset the connection, and the answer with it.
 constexpr auto kAcceptPause = 100ms;
 constexpr int kBacklog = 128;
 constexpr const char* kText = "text/plain; charset=utf-8";
@@ -121,7 +120,7 @@ class Pages : private httplib::Server {
 };
 
 struct Connection {
-  enum class Doing : std::uint8_t { Reading, Answering, Lingering, Over };
+  enum class Doing : std::uint8_t { Reading, Answering, Over };
   Fd fd{};
   Clock::time_point until{};
   Doing doing = Doing::Reading;
@@ -251,8 +250,8 @@ class HealthServer::Impl {
         if ((one++)->revents != 0) go_on(connection, now);
         if (now >= connection.until) connection.doing = Connection::Doing::Over;
       }
-      std::erase_if(connections_, [](const Connection& c) { return c.doing == Connection::Doing::Over; });
       if (polled[1].revents != 0) accept_all(now);
+      std::erase_if(connections_, [](const Connection& c) { return c.doing == Connection::Doing::Over; });
     }
   }
   [[nodiscard]] int milliseconds_to_wait(Clock::time_point now) const {
@@ -283,8 +282,7 @@ class HealthServer::Impl {
   void go_on(Connection& connection, Clock::time_point now) {
     using Doing = Connection::Doing;
     if (connection.doing == Doing::Reading) read(connection, now);
-    if (connection.doing == Doing::Answering) send(connection, now);
-    if (connection.doing == Doing::Lingering) drain(connection);
+    if (connection.doing == Doing::Answering) send(connection);
   }
   void read(Connection& connection, Clock::time_point now) {
     std::array<char, kHeadMax> bytes;
@@ -306,7 +304,7 @@ class HealthServer::Impl {
     connection.doing = Connection::Doing::Answering;
     connection.until = now + kAnswerTime;
   }
-  void send(Connection& connection, Clock::time_point now) {
+  static void send(Connection& connection) {
     while (connection.sent < connection.answer.size()) {
       const ssize_t gone = ::send(connection.fd.get(),
                                   connection.answer.data() + connection.sent,
@@ -319,15 +317,6 @@ class HealthServer::Impl {
       }
       connection.sent += static_cast<std::size_t>(gone);
     }
-    ::shutdown(connection.fd.get(), SHUT_WR);
-    connection.answer = {};
-    connection.doing = Connection::Doing::Lingering;
-    connection.until = now + kLingerTime;
-  }
-  static void drain(Connection& connection) {
-    std::array<char, kHeadMax> bytes;
-    const ssize_t got = ::recv(connection.fd.get(), bytes.data(), bytes.size(), 0);
-    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
     connection.doing = Connection::Doing::Over;
   }
   [[nodiscard]] std::size_t bytes_to_send() const {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -389,6 +391,32 @@ TEST(Log, a_non_blocking_output_loses_nothing_while_somebody_reads) {
     EXPECT_TRUE(json::accept(line)) << line;
   }
   EXPECT_EQ(log.dropped(), 0u);
+}
+
+// A disk that is full cuts a line; the next one must not be glued to what there is of it.
+TEST(Log, after_a_line_that_was_cut_the_next_begins_on_its_own) {
+  const auto path = std::filesystem::temp_directory_path() / ("callgate_log_test." + std::to_string(::getpid()));
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit full{500, before.rlim_max};  // In the midst of the first line.
+  {
+    Log log{kJson, fd};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+    log.call(answered(), kNow);
+    while (log.dropped() == 0) std::this_thread::yield();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    log.line(Level::Info, "after", "there is room again", {}, kNow);
+  }
+  ::close(fd);
+  std::ifstream file{path};
+  std::vector<std::string> events;
+  for (std::string line; std::getline(file, line);) {
+    events.push_back(json::accept(line) ? json::parse(line)["event"].get<std::string>() : "cut");
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(events, (std::vector<std::string>{"cut", "after", "log_lines_dropped"}));
 }
 
 TEST(Log, a_closed_output_costs_the_lines_and_nothing_else) {
