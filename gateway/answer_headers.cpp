@@ -75,11 +75,12 @@ Headers passable(const Headers& headers) {
   return kept;
 }
 
-void add_our_headers(Headers& headers, const CallRecord& record, classifier::Class cls, std::string_view source) {
+void add_our_headers(Headers& headers, const CallRecord& record, std::size_t attempts, classifier::Class cls,
+                     std::string_view source) {
   headers.push_back({"Callgate-Call-Id", record.id});
   headers.push_back({"Callgate-Source", std::string{source}});
   headers.push_back({"Callgate-Upstream", record.upstream});
-  headers.push_back({"Callgate-Attempts", text_of(static_cast<std::int64_t>(record.attempts.size()))});
+  headers.push_back({"Callgate-Attempts", text_of(static_cast<std::int64_t>(attempts))});
   headers.push_back({"Callgate-Queue-Ms", text_of(std::chrono::duration_cast<milliseconds>(record.queued).count())});
   if (cls != classifier::Class::None) {
     headers.push_back({"Callgate-Class", std::string{classifier::name_of(cls)}});

@@ -229,7 +229,7 @@ task<void> relay(Try& t, std::string first) {
   t.failed(t.dialect().judge(t.call.endpoint, answer));
 
   AnswerHead head = t.providers_head();
-  add_our_headers(head.headers, t.record, t.attempt.verdict.cls, "provider");
+  add_our_headers(head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
   t.caller.begin(std::move(head), length);
   t.attempt.answer_started = true;
   t.content_began();
@@ -270,7 +270,7 @@ task<void> relay(Try& t, std::string first) {
 /// Opens the caller's answer with what was held of the stream's head.
 void commit(Try& t) {
   AnswerHead head = t.providers_head();
-  add_our_headers(head.headers, t.record, t.attempt.verdict.cls, "provider");
+  add_our_headers(head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
   t.caller.begin(std::move(head), std::nullopt);
   t.attempt.answer_started = true;
 }

@@ -39,7 +39,7 @@ Ending own_ending(const Call& call, const CallRecord& record, Outcome outcome, c
   error.call_id = call.id;
   OwnAnswer answer = own_answer(*call.to->dialect, error);
   Ending ending{outcome, error.cls, error.status, reason, {}};
-  add_our_headers(answer.head.headers, record, error.cls, "callgate");
+  add_our_headers(answer.head.headers, record, record.attempts.size(), error.cls, "callgate");
   set_come_back(answer.head.headers, come_back, user_agent_of(call));
   ending.last.how = LastWord::How::Answer;
   ending.last.head = std::move(answer.head);
@@ -99,7 +99,7 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
   }
   if (attempt.providers_answer) {
     Ending ending{Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
-    add_our_headers(ending.last.head.headers, record, verdict.cls, "provider");
+    add_our_headers(ending.last.head.headers, record, record.attempts.size(), verdict.cls, "provider");
     set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
     return ending;
   }
@@ -115,7 +115,7 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
 Ending answered(const CallRecord& record, Attempt& attempt) {
   Ending ending{Outcome::Answered, Class::None, attempt.row.status, {}, std::move(attempt.last)};
   if (ending.last.how == LastWord::How::Answer) {
-    add_our_headers(ending.last.head.headers, record, Class::None, "provider");
+    add_our_headers(ending.last.head.headers, record, record.attempts.size(), Class::None, "provider");
     add_token_headers(ending.last.head.headers, attempt.row.usage);
   }
   return ending;

@@ -39,8 +39,7 @@ TEST(Abort, leaves_nothing_behind) {
   support::FakeProvider provider;
   support::Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"
                              "upstreams: {openai: {url: " + provider.url() + ", limits: {concurrent: 6}}}\n"
-                             "retry: {base: 5ms}\n"
-                             "log: {level: error}\n"};
+                             "retry: {base: 5ms}\n"};
   provider.script(R"([{"answers": [
       "default", {"hang": true}, {"stream": {"events": 40, "size": 200, "every_ms": 1}}, 503, {"drop": "rst"}, {"delay_ms": 5, "status": 200},
       {"stream": [{"say": "x"}, {"hang": true}]}, {"stream": [{"say": "x"}, {"close": "rst"}]}, {"status": 400, "json": {}}],

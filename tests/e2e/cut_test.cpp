@@ -40,6 +40,17 @@ const Recorded kRecorded[] = {
      R"({"headers": [["content-type", "text/plain"]], "body": "0123456789abcdef", "framing": "chunked"})", nullptr},
 };
 
+/// The provider numbers its answers in twelve digits; apart from that they are all the same.
+std::string same_numbers(std::string body) {
+  std::size_t digits = 0;
+  for (std::size_t i = 0; i <= body.size(); ++i) {
+    const bool digit = i < body.size() && body[i] >= '0' && body[i] <= '9';
+    if (!digit && digits == 12) std::fill_n(body.begin() + static_cast<std::ptrdiff_t>(i - 12), 12, '0');
+    digits = digit ? digits + 1 : 0;
+  }
+  return body;
+}
+
 TEST(Cut, F11_a_cut_answer_is_never_a_silent_success) {
   support::FakeProvider provider;
   support::Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"
@@ -48,22 +59,24 @@ TEST(Cut, F11_a_cut_answer_is_never_a_silent_success) {
                              "  anthropic: {url: " + provider.url() + "}\n"
                              "  gemini: {url: " + provider.url() + "}\n"
                              "retry: {bulk: {attempts: 1}}\n"
-                             "log: {level: error}\n"};
+                             ""};
   const std::string everything = "{\"match\": {}, \"answer\": ";
   for (const Recorded& recorded : kRecorded) {
     SCOPED_TRACE(recorded.name);
     const std::string answer = recorded.answer;
     const auto ask = [&] {
       const bool get = std::string{recorded.request}.empty();
-      return support::http(get ? "GET" : "POST", callgate.data_url() + recorded.path, recorded.request);
+      Response got = support::http(get ? "GET" : "POST", callgate.data_url() + recorded.path, recorded.request);
+      got.body = same_numbers(std::move(got.body));
+      return got;
     };
     provider.reset();
     provider.script("[" + everything + answer + "}]");
     const Response whole = ask();
     ASSERT_EQ(whole.status, 200);
     ASSERT_EQ(whole.end, Response::End::Complete);
-    const Json seen = provider.wait("open_requests=0");
-    const auto size = provider.seen().at("requests").at(0).at("answered_bytes").get<std::size_t>();
+      provider.wait("open_requests=0");
+    const auto size = provider.seen().at(0).at("ended").at("answered_bytes").get<std::size_t>();
     ASSERT_GT(size, 50u);
 
     std::size_t failed = 0;

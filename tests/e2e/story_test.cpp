@@ -58,7 +58,7 @@ TEST(EndToEnd, a_unary_answer_passes_byte_for_byte_with_our_headers_beside_it) {
   EXPECT_FALSE(answer.header("x-request-id").empty()) << "the provider's own id passes";
 
   const Json seen = house.provider.seen();
-  const Json& request = seen.at("requests").at(1);
+  const Json& request = seen.at(1);
   const std::string headers = request.at("headers").dump();
   EXPECT_NE(headers.find("Bearer sk-canary"), std::string::npos);
   EXPECT_EQ(headers.find("allgate"), std::string::npos) << "nothing of ours reaches the provider: " << headers;
@@ -81,7 +81,7 @@ TEST(EndToEnd, a_stream_passes_and_its_usage_is_known_though_nobody_asked) {
   EXPECT_EQ(answer.body.find("\"choices\":[]"), std::string::npos) << "the extra chunk was ours alone";
   const Json line = house.call_line();
   EXPECT_TRUE(line.at("usage").is_object()) << line;
-  EXPECT_NE(house.provider.seen().at("requests").at(0).at("body").get<std::string>().find("include_usage"), std::string::npos);
+  EXPECT_NE(house.provider.seen().at(0).at("body").get<std::string>().find("include_usage"), std::string::npos);
 }
 
 TEST(EndToEnd, F16_the_usage_chunk_reaches_who_asked_for_it) {
@@ -216,9 +216,9 @@ TEST(EndToEnd, F08_F09_hints_are_honoured_in_every_form) {
     house.provider.reset();
     house.provider.script(R"([{"match": {"times": 1}, "answer": {"status": 429, "headers": )" + std::string{c.headers} + R"(, "json": {"error": {"message": "slow"}}}}])");
     EXPECT_EQ(http("POST", house.chat(), kUnary).status, 200);
-    const Json seen = house.provider.seen().at("requests");
+    const Json seen = house.provider.seen();
     ASSERT_EQ(seen.size(), 2u);
-    EXPECT_GE(seen[1].at("ms").get<double>() - seen[0].at("ms").get<double>(), static_cast<double>(c.at_least.count()) - 1);
+    EXPECT_GE(seen[1].at("at_ms").get<double>() - seen[0].at("at_ms").get<double>(), static_cast<double>(c.at_least.count()) - 1);
   }
   house.provider.reset();
   house.provider.script(R"([{"answer": {"status": 429, "headers": [["retry-after", "171"]], "json": {"error": {"message": "slow"}}}}])");
@@ -245,10 +245,10 @@ TEST(EndToEnd, a_large_upload_arrives_whole_and_again_after_a_503) {
   const std::string body = R"({"model":"gpt-5","messages":[{"role":"user","content":")" + image + "\"}]}";
   house.provider.script(R"([{"match": {"times": 1}, "answer": 503}])");
   EXPECT_EQ(http("POST", house.chat(), body, {}, 30s).status, 200);
-  const Json seen = house.provider.seen().at("requests");
+  const Json seen = house.provider.seen();
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0].at("sha256"), seen[1].at("sha256"));
-  EXPECT_EQ(seen[1].at("body_length"), body.size());
+  EXPECT_EQ(seen[1].at("body_bytes"), body.size());
 }
 
 TEST(EndToEnd, a_chunked_multipart_upload_arrives_with_a_length) {
@@ -265,7 +265,7 @@ TEST(EndToEnd, a_chunked_multipart_upload_arrives_with_a_length) {
   }
   client.send("0\r\n\r\n");
   EXPECT_EQ(client.read_response().end, Response::End::Complete);
-  const Json seen = house.provider.seen().at("requests").at(0);
+  const Json seen = house.provider.seen().at(0);
   EXPECT_EQ(seen.at("body"), sent);
   EXPECT_EQ(seen.at("headers").dump().find("chunked"), std::string::npos);
 }
@@ -292,7 +292,7 @@ TEST(EndToEnd, F37_no_request_names_its_own_upstream) {
   EXPECT_EQ(raw("/openai/%2e%2e/v1/models", "localhost"), 400);
   EXPECT_EQ(raw("/openai/v1/models", "localhost", "Origin: https://evil.example\r\n"), 403);
   EXPECT_EQ(raw("/evil.example/v1/models", "localhost"), 404);
-  for (const Json& request : house.provider.seen().at("requests")) {
+  for (const Json& request : house.provider.seen()) {
     EXPECT_NE(request.at("headers").dump().find("127.0.0.1"), std::string::npos) << "Host is the configured one";
   }
 }
