@@ -79,8 +79,10 @@ void print_settings(std::span<const gateway::Setting> settings, std::ostream& ou
 
 }  // namespace
 
+std::string config_file(const Arguments& arguments) { return arguments.get("--config", file_from_environment()); }
+
 Loaded load(const Arguments& arguments, Terminal& terminal) {
-  return load_named(arguments.get("--config", file_from_environment()), arguments, terminal);
+  return load_named(config_file(arguments), arguments, terminal);
 }
 
 void print_problems(std::span<const Problem> problems, std::ostream& out, bool colour) {

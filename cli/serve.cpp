@@ -1,8 +1,10 @@
 #include "cli/serve.h"
 
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/config.h"
+#include "gateway/process.h"
 
 namespace cli {
 
@@ -10,8 +12,12 @@ int serve(const Arguments& arguments, Terminal& terminal) {
   const gateway::Loaded loaded = load(arguments, terminal);
   print_problems(loaded.problems, terminal.err, terminal.colour_err);
   if (!loaded.usable()) return kInvalid;
-  terminal.err << "callgate serve: the configuration is good, but nothing was started: this build has no listener\n";
-  return kFailed;
+  try {
+    return gateway::run_sidecar(loaded.config, config_file(arguments));
+  } catch (const std::runtime_error& error) {
+    terminal.err << "callgate serve: " << error.what() << '\n';
+    return kFailed;
+  }
 }
 
 }  // namespace cli
