@@ -256,7 +256,7 @@ void Reader::walk(const YamlNode& node, const Branch& branch, const Path& path, 
   switch (node.form) {
     case YamlNode::Form::Null:
       // "retry:" with its keys commented out is a group that says nothing.
-      if (is_single(type) || type == Type::Secret) {
+      if (is_single(type) || type == Type::Secret || (type == Type::Texts && branch.key->standard.empty())) {
         add(Kind::Missing, key_place, path, "has no value; write one, or remove the line");
       }
       return;
@@ -768,12 +768,13 @@ Loaded Reader::finish() {
     return std::tuple{a.file != file_, a.line, a.column} < std::tuple{b.file != file_, b.line, b.column};
   });
   if (problems_.size() > kMostProblems) {
-    const std::size_t more = problems_.size() - kMostProblems;
-    problems_.resize(kMostProblems);
-    add(problems_.back().kind,
-        {file_, problems_.back().line, problems_.back().column},
-        {},
-        "and " + std::to_string(more) + " more problems");
+    const auto rest = problems_.begin() + kMostProblems;
+    const auto worst = std::ranges::min_element(rest, problems_.end(), {}, &Problem::severity);
+    Problem more = *worst;  // Stands for all of them.
+    more.path.clear();
+    more.message = "and " + std::to_string(problems_.end() - rest) + " more problems, of which this is one";
+    problems_.erase(rest, problems_.end());
+    problems_.push_back(std::move(more));
   }
   loaded.problems = std::move(problems_);
   return loaded;

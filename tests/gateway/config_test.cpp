@@ -198,6 +198,9 @@ const Mistake kMistakes[] = {
      "retry:\n- base: 1s\n",
      {"1:1: error: retry: must be a map of keys: base, cap, longest_wait, on_timeout, interactive, bulk, backfill, "
       "budget (is a list)"}},
+    {"a name without its list",
+     "upstreams: {openai: {limits: {groups: {a: }}}}\n",
+     {"1:40: error: upstreams.openai.limits.groups.a: has no value; write one, or remove the line"}},
     {"a key without a value",
      "retry: {base: }\n",
      {"1:9: error: retry.base: has no value; write one, or remove the line"}},
@@ -527,7 +530,16 @@ TEST(Config, lists_at_most_two_hundred_problems_and_counts_the_rest) {
   for (int i = 0; i < 1000; ++i) text += "x" + std::to_string(i) + ": 1\n";
   const Loaded loaded = parse(text);
   ASSERT_EQ(loaded.problems.size(), 201U);
-  EXPECT_EQ(loaded.problems.back().message, "and 800 more problems");
+  EXPECT_EQ(text_of(loaded.problems.back()),
+            "callgate.yaml:201:1: error: and 800 more problems, of which this is one");
+
+  // Where only warnings are seen, an error among those that are not must still stop us.
+  text = "upstreams:\n";
+  for (int i = 0; i < 250; ++i) {
+    text += "  u" + std::to_string(i) + ": {dialect: openai, url: \"http://h\"}\n";
+  }
+  EXPECT_TRUE(parse(text).usable());
+  EXPECT_FALSE(parse(text + "log: {level: loud}\n").usable());
 }
 
 // --- Who decides --------------------------------------------------------------------------------------------------
@@ -819,6 +831,15 @@ TEST(ConfigTable, says_of_every_key_what_it_means_with_a_default_or_an_example_t
 TEST(ConfigDocs, are_what_the_table_says) {
   EXPECT_EQ(text_of_file(std::filesystem::path{PROJECT_ROOT} / "docs/configuration.md"), gateway::config_docs())
       << "callgate config docs > docs/configuration.md";
+}
+
+TEST(ConfigDocs, show_a_file_that_is_accepted) {
+  const std::string docs = gateway::config_docs();
+  const std::size_t begin = docs.find("```yaml\n") + 8;
+  const std::string sample = docs.substr(begin, docs.find("```", begin) - begin);
+  const Loaded loaded = parse(sample);
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  EXPECT_EQ(loaded.config.retry.bulk.attempts, 6);
 }
 
 // --- The schema ---------------------------------------------------------------------------------------------------
