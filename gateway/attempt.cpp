@@ -204,7 +204,7 @@ task<void> hold_whole(Try& t) {
   answer.body = body;
   answer.now = t.services.runtime.wall_now();
   t.failed(t.dialect().judge(t.call.endpoint, answer));
-  if (t.attempt.verdict.cls == Class::None || t.call.endpoint.understood) {
+  if (t.attempt.good() || t.call.endpoint.understood) {
     t.attempt.row.usage = t.dialect().read_usage(t.call.endpoint, t.call.facts, answer);
   }
   t.attempt.providers_answer = true;
@@ -212,13 +212,24 @@ task<void> hold_whole(Try& t) {
   t.attempt.last.head = t.providers_head();
   t.attempt.last.bytes = std::move(body);
   // An error inside a 200 becomes a real one, so that SDKs see it for what it is.
-  if (t.attempt.verdict.cls != Class::None && t.attempt.last.head.status < 300) {
+  if (!t.attempt.good() && t.attempt.last.head.status < 300) {
     t.attempt.last.head.status = t.dialect().status_of(t.attempt.verdict.cls);
   }
 }
 
 /// Passed through as it comes; only the end waits for the ledger. `first` has been read already.
 task<void> relay(Try& t, std::string first) {
+  bool ended = false;
+  if (first.empty()) {
+    // Until a first byte is here, nothing is promised to the caller, and a failure can still be repeated.
+    const Bound bound = t.read_bound();
+    const Exchange::Got got = co_await t.exchange->read(first, bound.when);
+    if (got != Exchange::Got::Data && got != Exchange::Got::End) {
+      t.broke_off(got, bound.clock);
+      co_return;
+    }
+    ended = got == Exchange::Got::End;
+  }
   const auto length = content_length(t.exchange->headers());
   ProviderAnswer answer;
   answer.status = t.exchange->status();
@@ -237,7 +248,7 @@ task<void> relay(Try& t, std::string first) {
   std::uint64_t passed = 0;
   std::string last = std::move(first);
   std::string piece;
-  for (;;) {
+  while (!ended) {
     // With a known length the piece that completes it is the body's end, which waits for the ledger.
     const bool complete = length && passed + last.size() >= *length;
     if (!last.empty() && !complete) {
@@ -260,7 +271,7 @@ task<void> relay(Try& t, std::string first) {
       t.attempt.last = broken(t, false);
       co_return;
     }
-    break;
+    ended = true;
   }
   t.attempt.providers_answer = true;
   t.attempt.last.how = LastWord::How::Finish;
@@ -326,12 +337,11 @@ task<void> relay_stream(Try& t) {
       if (reader->terminal() && terminal_at == TimePoint{}) terminal_at = t.now();
       if (reader->content()) t.content_began();
       if (!started) {
-        const std::size_t held = reader->forward().size() + reader->held_bytes();
         if (reader->error()) {
           take_error(t, *reader);
           break;
         }
-        if (reader->content() || reader->terminal() || held > policy.hold_bytes) commit(t);
+        if (reader->content() || reader->terminal() || reader->held_bytes() > policy.hold_bytes) commit(t);
       }
     } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Hold) {
       commit(t);
@@ -345,18 +355,18 @@ task<void> relay_stream(Try& t) {
     } else if (got == Exchange::Got::End || (got == Exchange::Got::TimedOut && bound.clock == Clock::AfterTerminal)) {
       t.failed(reader->finish(std::nullopt));
       if (reader->error()) take_error(t, *reader);
-      if (!started && t.attempt.verdict.cls == Class::None) commit(t);
+      if (!started && t.attempt.good()) commit(t);
       if (!t.attempt.answer_started) break;
       t.attempt.last.bytes = std::exchange(reader->forward(), {}) + std::exchange(reader->tail(), {});
       // An error event of the provider's own is visible enough; without one a missing end marker must not look whole.
       t.attempt.last.how = LastWord::How::Finish;
       t.attempt.providers_answer = true;
-      if (t.attempt.verdict.cls != Class::None && !reader->error()) t.attempt.last = broken(t, true);
+      if (!t.attempt.good() && !reader->error()) t.attempt.last = broken(t, true);
       break;
     } else {
       // Cut, silent for too long, or nobody wants it any more. A marker that had come makes it whole all the same.
-      const Verdict whole = reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout);
-      if (whole.cls == Class::None && got != Exchange::Got::Stopped) {
+      t.failed(reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout));
+      if (t.attempt.good() && got != Exchange::Got::Stopped) {
         if (!started) commit(t);
         t.attempt.last.bytes = std::exchange(reader->tail(), {});
         t.attempt.last.how = LastWord::How::Finish;
@@ -380,7 +390,6 @@ task<void> relay_stream(Try& t) {
     if (reader->complete()) {
       assert(t.attempt.answer_started);
       t.failed(reader->finish(std::nullopt));
-      if (reader->error()) t.say_detail("error inside the stream");
       t.attempt.last.bytes = std::exchange(reader->tail(), {});
       t.attempt.last.how = LastWord::How::Finish;
       t.attempt.providers_answer = true;

@@ -113,9 +113,9 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
 }
 
 Ending answered(const CallRecord& record, Attempt& attempt) {
-  Ending ending{Outcome::Answered, Class::None, attempt.row.status, {}, std::move(attempt.last)};
+  Ending ending{Outcome::Answered, attempt.verdict.cls, attempt.row.status, {}, std::move(attempt.last)};
   if (ending.last.how == LastWord::How::Answer) {
-    add_our_headers(ending.last.head.headers, record, record.attempts.size(), Class::None, "provider");
+    add_our_headers(ending.last.head.headers, record, record.attempts.size(), ending.cls, "provider");
     add_token_headers(ending.last.head.headers, attempt.row.usage);
   }
   return ending;
@@ -170,7 +170,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     record.attempts.push_back(attempt.row);
 
     if (attempt.stopped) co_return stopped(call, record, *attempt.stopped, attempt.answer_started, std::move(attempt.last));
-    if (attempt.verdict.cls == Class::None) co_return answered(record, attempt);
+    if (attempt.good()) co_return answered(record, attempt);
 
     const budget::FailedAttempt failed{.number = number,
                                        .same_class_before = earlier_of_class(record, attempt.verdict.cls),
