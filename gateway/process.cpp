@@ -181,6 +181,12 @@ class Sidecar {
         co_await timer.async_wait(asio::redirect_error(kAwait, error));
       }
     }
+    // Transfers that are only being seen out have a second; they are nobody's call any more.
+    const TimePoint end = runtime_.now() + kLastWords + kLastWords;
+    while (upstream_.figures().exchanges > 0 && runtime_.now() < end && !hurry) {
+      timer.expires_after(kDrainPoll);
+      co_await timer.async_wait(asio::redirect_error(kAwait, error));
+    }
     say(Level::Info, "stopped", "callgate is gone", {{"calls", std::to_string(ledger_.ended())}});
     gone_ = true;
     // The pending wait refers to this frame; let it go before the frame does.

@@ -436,6 +436,19 @@ TEST(EndToEnd, a_provider_that_is_not_there_is_told_apart) {
   EXPECT_TRUE(Json::parse(answer.body).at("error").is_object());
 }
 
+TEST(EndToEnd, a_late_end_of_the_transfer_costs_neither_time_nor_the_connection) {
+  House house;
+  house.provider.script(R"([{"match": {"times": 1}, "answer": {"stream": [{"say": "x"}, {"data": "[DONE]"}, {"wait_ms": 300}]}}])");
+  const auto before = Clock::now();
+  const Response answer = http("POST", house.chat(), kStream);
+  EXPECT_EQ(answer.end, Response::End::Complete);
+  EXPECT_LT(Clock::now() - before, 250ms);
+  house.provider.wait("open_requests=0");
+  EXPECT_EQ(http("POST", house.chat(), kUnary).status, 200);
+  const Json seen = house.provider.seen();
+  EXPECT_EQ(seen[0].at("connection"), seen[1].at("connection"));
+}
+
 TEST(EndToEnd, health_tells_living_ready_and_draining_apart) {
   House house;
   EXPECT_EQ(support::http_get(house.callgate.health_url() + "/livez").status, 200);
