@@ -2,6 +2,7 @@
 // What must be known of a provider's language: its paths, its errors, where usage stands, how its streams run.
 // One constant object per dialect (dialects/*.cpp); all is pure: bytes and codes in, our words out.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,6 +30,10 @@ struct Endpoint {
   /// Others pass through as they are, and are judged by status and, on errors, by their body.
   bool understood = false;
 };
+
+/// Request bodies are read where they lie, some bytes at a time: so many bytes behind their end must be readable
+/// (a std::string with that much spare capacity). What stands there does not matter.
+inline constexpr std::size_t kBodyPadding = 64;
 
 /// What a request asks for, read without building a DOM of the prompt.
 struct RequestFacts {
@@ -64,6 +69,8 @@ struct ProviderAnswer {
   std::string_view body{};              // Raw bytes; content-encoding gzip and deflate are understood.
   std::optional<Transport> transport{};  // With a status: it failed after the response began.
   bool truncated = false;               // `body` is only the beginning (it was longer than what is kept).
+  /// What a date in a hint is measured against if the answer has no Date header.
+  std::optional<std::chrono::system_clock::time_point> now{};
 };
 
 /// Reads a stream as its bytes come: which of them may go on now, whether content has begun, how it ended.
@@ -74,8 +81,10 @@ class StreamReader {
   virtual ~StreamReader() = default;
 
   virtual void feed(std::string_view bytes) = 0;
-  /// The stream has ended; `transport` if it was cut. An unfinished last event goes to forward()/tail() as it is.
-  /// Gives the verdict on the whole: None if a terminal marker or a finish reason was seen and no error.
+  /// The stream has ended; `transport` if it was cut. An unfinished last event goes to forward()/tail() as it is,
+  /// unless it was cut: then it is dropped.
+  /// Gives the verdict on the whole: None if a terminal marker or a finish reason was seen and no error (or a
+  /// refusal, see Verdict::is_answer).
   virtual Verdict finish(std::optional<Transport> transport) = 0;
 
   /// Bytes that may go to the caller; the reader appends, the owner takes (and clears).
@@ -83,20 +92,22 @@ class StreamReader {
   std::string& tail() { return tail_; }
 
   [[nodiscard]] bool content() const { return content_; }    // An event with text, reasoning, tool or audio came.
-  [[nodiscard]] bool terminal() const { return terminal_; }  // The dialect's end marker came.
-  /// After the terminal marker nothing more can matter: do not wait for the end of the transfer.
+  /// The dialect's end marker came, or an error event: what callers take for the end.
+  [[nodiscard]] bool terminal() const { return terminal_; }
+  /// After the terminal marker nothing more can matter: do not wait for the end of the transfer. Never with an
+  /// error, whose verdict finish() gives.
   [[nodiscard]] bool complete() const { return complete_; }
   /// An error event came; the verdict as if it had come alone.
   [[nodiscard]] const std::optional<Verdict>& error() const { return error_; }
   /// That error as the body of a real HTTP answer: the provider's own error object, whole JSON.
   [[nodiscard]] const std::string& error_body() const { return error_body_; }
   [[nodiscard]] int error_status() const { return error_status_; }  // Status for that answer, in the dialect's way.
-  /// No event is half-way: a heartbeat may go out here.
+  /// No event is half-way: a heartbeat may go out here. After finish(): the stream did not end inside an event.
   [[nodiscard]] virtual bool between_events() const = 0;
   /// Events seen so far, comments and heartbeats not counted: what an idle limit looks at.
   [[nodiscard]] std::uint64_t events() const { return events_; }
   [[nodiscard]] const Usage& usage() const { return usage_; }
-  /// Bytes kept inside, unfinished event included.
+  /// Bytes kept inside: unfinished event, forward() and tail().
   [[nodiscard]] virtual std::size_t held_bytes() const = 0;
 
  protected:
@@ -119,10 +130,10 @@ class Dialect {
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// `path` is what follows the upstream's name, without query: "/v1/chat/completions".
   [[nodiscard]] virtual Endpoint endpoint(std::string_view method, std::string_view path) const = 0;
-  /// `body` must have 64 readable bytes behind its end if `padded`; else it is copied when it must be parsed.
+  /// `body` must be followed by kBodyPadding readable bytes. Of a member that stands twice the last one counts.
   [[nodiscard]] virtual RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
                                                   std::string_view body) const = 0;
-  /// What to change in the body so that a stream reports usage; nothing if it does anyway or cannot.
+  /// What to change in the body (padded as above) so that a stream reports usage; nothing if it does anyway or cannot.
   [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
 
   [[nodiscard]] virtual Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const = 0;

@@ -61,6 +61,9 @@ struct Verdict {
   std::string code{};
   /// Which row spoke, for `classify --explain` and the fingerprint of unknowns; a literal.
   std::string_view rule{};
+  /// The provider has answered, and its answer is a refusal (a blocked prompt in a 200): recorded under its class,
+  /// but passed on as it came, since to an SDK it is no error.
+  bool is_answer = false;
 };
 
 }  // namespace classifier

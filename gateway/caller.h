@@ -45,6 +45,8 @@ class Caller {
   /// Ends visibly: what was begun never looks complete. Chunked without its last chunk; a known length by reset.
   virtual void abort() = 0;
   [[nodiscard]] virtual bool begun() const = 0;
+  /// Body bytes handed to the kernel so far, framing not counted.
+  [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
 };
 
 }  // namespace gateway

@@ -1,6 +1,6 @@
 #pragma once
-// What has the operator decided? Plain values with their defaults; only config.cpp knows YAML.
-// Names and defaults are those of docs/configuration.md.
+// What has the operator decided? Plain values with their defaults.
+// config_keys.cpp is the one table of names, defaults, ranges and meanings; docs/configuration.md is printed from it.
 
 #include <chrono>
 #include <cstdint>
@@ -23,13 +23,16 @@ struct UpstreamConfig {
     std::chrono::milliseconds first_byte{600'000};
     std::chrono::milliseconds idle{120'000};
     std::chrono::milliseconds total{0};
+    bool operator==(const Timeouts&) const = default;
   } timeouts{};
   std::vector<std::string> replay_safe{};  // Further POST paths that may be repeated after their body was sent.
+  bool operator==(const UpstreamConfig&) const = default;
 };
 
 struct LaneRetry {
   int attempts = 8;
   std::chrono::milliseconds max_elapsed{0};  // 0: none.
+  bool operator==(const LaneRetry&) const = default;
 };
 
 struct Config {
@@ -37,6 +40,7 @@ struct Config {
     std::string data = "127.0.0.1:4600";     // or unix:/path
     std::string health = "127.0.0.1:4601";
     std::vector<std::string> hosts{"localhost", "127.0.0.1", "[::1]"};
+    bool operator==(const Listen&) const = default;
   } listen{};
 
   std::vector<UpstreamConfig> upstreams{};   // Built-in ones included, by name.
@@ -50,6 +54,7 @@ struct Config {
     LaneRetry interactive{4, std::chrono::milliseconds{0}};
     LaneRetry bulk{8, std::chrono::milliseconds{120'000}};
     LaneRetry backfill{8, std::chrono::milliseconds{120'000}};
+    bool operator==(const Retry&) const = default;
   } retry{};
 
   struct Queue {
@@ -58,7 +63,9 @@ struct Config {
       std::chrono::milliseconds interactive{30'000};
       std::chrono::milliseconds bulk{300'000};
       std::chrono::milliseconds backfill{1'800'000};
+      bool operator==(const MaxWait&) const = default;
     } max_wait{};
+    bool operator==(const Queue&) const = default;
   } queue{};
 
   struct Stream {
@@ -66,6 +73,7 @@ struct Config {
     std::uint64_t hold_bytes = 256 * 1024;
     bool ask_for_usage = true;
     std::chrono::milliseconds heartbeat{15'000};  // 0: none.
+    bool operator==(const Stream&) const = default;
   } stream{};
 
   std::uint64_t hold_unary = 4 * 1024 * 1024;  // answers.hold_unary
@@ -79,36 +87,80 @@ struct Config {
     std::chrono::milliseconds write_stall{60'000};
     std::chrono::milliseconds keep_alive{620'000};
     bool half_close_is_gone = true;              // half_close: gone | allow
+    bool operator==(const Limits&) const = default;
   } limits{};
 
   struct Shutdown {
     std::chrono::milliseconds drain{25'000};
+    bool operator==(const Shutdown&) const = default;
   } shutdown{};
 
   struct Log {
     enum class Level : std::uint8_t { Debug, Info, Warn, Error } level = Level::Info;
     enum class Format : std::uint8_t { Json, Text } format = Format::Json;
+    bool operator==(const Log&) const = default;
   } log{};
+
+  bool operator==(const Config&) const = default;
 };
 
 /// One thing that is wrong, with the place to look at and the mend.
 struct Problem {
-  std::string file{};     // As it was named.
+  enum class Severity : std::uint8_t { Error, Warning };
+  enum class Kind : std::uint8_t {
+    Unreadable,        // The file itself: missing, too large, not text.
+    Syntax,            // Not YAML, or more of YAML than a configuration needs.
+    UnknownKey,
+    DuplicateKey,
+    Missing,           // A key that must be there; a variable that is not set.
+    Type,              // Not of the key's form.
+    Range,             // Of its form, but too little, too much, or none of its words.
+    Secret,            // A secret that stands in the file itself.
+    Reference,         // Names something that does not exist, or does not fit.
+    Exposure,          // Works, but lets others read or listen.
+    NotInThisVersion,
+  };
+  Severity severity = Severity::Error;
+  Kind kind = Kind::Type;
+  std::string file{};     // As it was named; for values from elsewhere the variable's name or "--set".
   int line = 0;           // From 1; 0: the whole file.
   int column = 0;
-  std::string path{};     // "retry.base"
+  std::string path{};     // "retry.base"; empty: the whole file.
   std::string message{};  // "must be a duration such as 250ms, 30s or 5m (is \"5 minutes\")"
+};
+[[nodiscard]] std::string_view name_of(Problem::Kind kind);          // "unknown_key", …
+[[nodiscard]] std::string_view name_of(Problem::Severity severity);  // "error", "warning"
+/// "callgate.yaml:7:9: error: retry.base: must be …", the form that editors jump to.
+[[nodiscard]] std::string text_of(const Problem& problem);
+
+/// One effective value, and who decided it.
+struct Setting {
+  std::vector<std::string> path{};  // {"retry", "base"}
+  std::string value{};              // As one would write it in the file.
+  std::string origin{};             // "default", "built in", "callgate.yaml:7", "CALLGATE_RETRY__BASE", "--set"
 };
 
 struct Loaded {
   Config config{};
-  std::vector<Problem> problems{};  // Empty: config may be used.
+  std::vector<Problem> problems{};   // By place. Warnings leave the config usable.
+  std::vector<Setting> settings{};   // All keys of this version, in the order of the documentation.
+  [[nodiscard]] bool usable() const;
+};
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+[[nodiscard]] Environment process_environment();
+
+/// What wins over the file: `sets` over CALLGATE_* variables over the file over the defaults.
+struct Overrides {
+  Environment environment{};        // CALLGATE_RETRY__BASE=1s; also what ${env:NAME} means in the file.
+  std::vector<std::string> sets{};  // "retry.base=1s"
 };
 
 /// The defaults with the built-in upstreams.
 [[nodiscard]] Config default_config();
 /// Reads and checks a whole file and lists all problems at once; never throws for what stands in it.
-[[nodiscard]] Loaded load_config(const std::string& file);
-[[nodiscard]] Loaded parse_config(std::string_view text, const std::string& file_name);
+/// An empty name means no file: defaults and overrides alone.
+[[nodiscard]] Loaded load_config(const std::string& file, const Overrides& overrides = {process_environment(), {}});
+[[nodiscard]] Loaded parse_config(std::string_view text, const std::string& file_name, const Overrides& overrides = {});
 
 }  // namespace gateway

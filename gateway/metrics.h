@@ -1,5 +1,6 @@
 #pragma once
-// Every number that callgate tells Prometheus: names, labels, units and help stand here and in docs/metrics.md.
+// What does callgate tell Prometheus? The table of all families stands in metrics.cpp, their meaning in
+// docs/metrics.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace gateway {
 /// What may become a label value; everything else folds into "_other" (a caller's text must not grow the scrape).
 struct MetricNames {
   std::vector<std::string> upstreams{};
-  std::vector<std::string> models{};   // Names in the price table.
+  std::vector<std::string> models{};  // Names in the price table. At most 50 more are learned from answered calls.
   std::vector<std::string> tenants{};
 };
 
@@ -25,21 +26,24 @@ struct LiveFigures {
   std::size_t upstream_connections = 0;
   std::size_t upstream_exchanges = 0;
   std::uint64_t buffered_bytes = 0;
+  std::uint64_t log_lines_dropped = 0;  // Log::dropped().
 };
 
 /// Called on the I/O thread, except for text(). Handles are resolved once and found again without allocation.
+/// Words (`reason`, `code`, record.reason, record.operation) are literals of ours, never a caller's or provider's
+/// text.
 class Metrics {
  public:
   explicit Metrics(const MetricNames& names);
   ~Metrics();
 
   void call_began(std::string_view upstream, budget::Lane lane);
-  /// Once per call_began().
+  /// Once per call_began(), with the same upstream and lane in the record.
   void call_ended(const CallRecord& record);
   void queue_entered(budget::Lane lane);
   void queue_left(budget::Lane lane);
   void retry_denied(std::string_view upstream, std::string_view reason);
-  void request_refused(std::string_view code);   // Before it became a call: bad HTTP, unknown name, too large.
+  void request_refused(std::string_view code);  // Before it became a call: bad HTTP, unknown name, too large.
   void log_message(std::string_view level);
   void draining(bool on);
   void live(const LiveFigures& figures);

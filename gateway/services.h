@@ -32,8 +32,10 @@ class Runtime {
   [[nodiscard]] virtual WallTime wall_now() const = 0;
   /// In [0, 1).
   [[nodiscard]] virtual double roll() = 0;
-  /// Sleeps until `when`, or until the signal is stopped or draining.
-  virtual task<void> sleep_until(TimePoint when, Signal& signal) = 0;
+  [[nodiscard]] virtual std::uint64_t random_bits() = 0;
+  /// Sleeps until the signal's next ring or until `until` (TimePoint::max(): only a ring ends it). It may return
+  /// early, so whoever waits looks at the conditions again.
+  virtual task<void> wait(Signal& signal, TimePoint until) = 0;
 };
 
 /// What a call holds while an attempt runs. Move-only; its end gives everything back, so no way out can forget.
@@ -124,7 +126,7 @@ struct CallRecord {
   Outcome outcome = Outcome::Failed;
   int status = 0;                           // What the caller got (499: has gone).
   classifier::Class cls = classifier::Class::None;
-  std::string reason{};                     // Our own word for a refusal or for giving up, else empty.
+  std::string_view reason{};                // Our own word for a refusal or for giving up (a literal), else empty.
   std::vector<AttemptRow> attempts{};
   classifier::Usage usage{};                // Of the attempt that answered (or broke off).
   std::chrono::microseconds queued{0};
@@ -133,6 +135,7 @@ struct CallRecord {
   std::chrono::microseconds duration{0};
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
+  std::string bug{};                        // What an exception in the story said; empty unless class is internal.
   bool commit_late = false;                 // The answer's end did not wait for its row any longer.
 };
 

@@ -69,6 +69,9 @@ class Upstream {
   /// Never fails at once: what goes wrong is told by head(). `signal` is rung when there is something to look at
   /// and must outlive the exchange.
   virtual std::unique_ptr<Exchange> start(Outbound request, Signal& signal) = 0;
+  /// The story has all that it needs (a stream's end marker), but the transfer has not ended: it gets a second to do
+  /// so, unread, in order that its connection can be used again. The exchange's signal is not touched any more.
+  virtual void retire(std::unique_ptr<Exchange> exchange) = 0;
 };
 
 }  // namespace gateway

@@ -20,6 +20,7 @@ class CurlUpstream final : public Upstream {
   CurlUpstream(asio::io_context& io, CurlOptions options);
   ~CurlUpstream() override;
   std::unique_ptr<Exchange> start(Outbound request, Signal& signal) override;
+  void retire(std::unique_ptr<Exchange> exchange) override;
 
   struct Figures {
     std::size_t exchanges = 0;    // In flight now.

@@ -1,0 +1,96 @@
+#include "classifier/dialects/list.h"
+
+#include <string>
+
+#include "classifier/dialects/openai.h"
+#include "classifier/families/gemini.h"
+#include "classifier/json.h"
+#include "classifier/table_dialect.h"
+
+namespace classifier::dialect {
+
+namespace {
+
+using enum Class;
+using namespace on;
+
+constexpr std::string_view kVersions[] = {"v1beta", "v1alpha", "v1"};
+
+constexpr PathRow kPaths[] = {
+    {"models/*:generateContent", Operation::GenerateContent, true, true},
+    {"models/*:streamGenerateContent", Operation::GenerateContent, true, true},
+    {"tunedModels/*:generateContent", Operation::GenerateContent, true, true},
+    {"tunedModels/*:streamGenerateContent", Operation::GenerateContent, true, true},
+    {"models/*:embedContent", Operation::Embeddings, true, true},
+    {"models/*:batchEmbedContents", Operation::Embeddings, true, true},
+    {"models/*:countTokens", Operation::CountTokens, true, true},
+    {"openai/chat/completions", Operation::Chat, true, true},
+    {"openai/embeddings", Operation::Embeddings, true, true},
+    {"openai/images/generations", Operation::Other, true, false},
+};
+
+constexpr Rule kRules[] = {
+    {k429 | k5xx | kNone, "", "limit: 0", QuotaExhausted},
+};
+
+struct StatusWord {
+  int status;
+  std::string_view word;
+};
+constexpr StatusWord kWords[] = {
+    {400, "INVALID_ARGUMENT"}, {401, "UNAUTHENTICATED"}, {402, "RESOURCE_EXHAUSTED"}, {403, "PERMISSION_DENIED"},
+    {404, "NOT_FOUND"},        {409, "ABORTED"},         {413, "INVALID_ARGUMENT"},   {422, "INVALID_ARGUMENT"},
+    {429, "RESOURCE_EXHAUSTED"}, {499, "CANCELLED"},     {502, "UNAVAILABLE"},        {503, "UNAVAILABLE"},
+    {504, "DEADLINE_EXCEEDED"},
+};
+
+std::string_view word_of(int status) {
+  for (const StatusWord& row : kWords) {
+    if (row.status == status) return row.word;
+  }
+  return "INTERNAL";
+}
+
+std::string error_body(const OwnError& error) {
+  std::string out = "{\"error\":{\"code\":" + std::to_string(error.status) + ",\"message\":" + quoted(error.message) +
+                    ",\"status\":" + quoted(word_of(error.status));
+  if (!error.code.empty()) {
+    out += ",\"details\":[{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":" + quoted(error.code) +
+           ",\"domain\":\"callgate\"}]";
+  }
+  return out + "}}";
+}
+
+bool speaks_openai(Operation operation) { return operation == Operation::Chat || operation == Operation::Completions; }
+
+std::string error_event(Operation operation, const OwnError& error) {
+  if (speaks_openai(operation)) return openai_error_event(operation, error);
+  // No event line: its SDKs take none.
+  return "data: " + error_body(error) + "\r\n\r\n";
+}
+
+std::string_view heartbeat(Operation operation) {
+  // A comment makes its SDKs drop the event that follows.
+  return speaks_openai(operation) ? openai_heartbeat(operation) : "\n";
+}
+
+constexpr DialectTable kTable{.name = "gemini",
+                              .versions = kVersions,
+                              .paths = kPaths,
+                              .rules = kRules,
+                              .statuses = {},
+                              .request_id_header = "x-request-id",
+                              .family = &families::kGemini,
+                              .model_in_path = true,
+                              .error_body = error_body,
+                              .error_event = error_event,
+                              .heartbeat = heartbeat};
+
+}  // namespace
+
+const Dialect& gemini() {
+  static const TableDialect dialect{kTable};
+  return dialect;
+}
+
+}  // namespace classifier::dialect

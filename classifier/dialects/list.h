@@ -1,0 +1,12 @@
+#pragma once
+// Which dialects are there? One line each; dialects.cpp puts them in order.
+
+#include "classifier/dialect.h"
+
+namespace classifier::dialect {
+
+[[nodiscard]] const Dialect& openai();
+[[nodiscard]] const Dialect& anthropic();
+[[nodiscard]] const Dialect& gemini();
+
+}  // namespace classifier::dialect

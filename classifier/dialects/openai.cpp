@@ -1,0 +1,102 @@
+#include "classifier/dialects/openai.h"
+
+#include "classifier/dialects/list.h"
+#include "classifier/families/openai.h"
+#include "classifier/json.h"
+#include "classifier/table_dialect.h"
+
+namespace classifier::dialect {
+
+namespace {
+
+using enum Class;
+using namespace on;
+
+constexpr std::string_view kVersions[] = {"v1"};
+
+constexpr PathRow kPaths[] = {
+    {"chat/completions", Operation::Chat, true, true},
+    {"completions", Operation::Completions, true, true},
+    {"responses", Operation::Responses, true, true},
+    {"embeddings", Operation::Embeddings, true, true},
+    {"moderations", Operation::Moderation, true, true},
+    {"images/generations", Operation::Other, true, true},
+    {"images/edits", Operation::Other, true, true},
+    {"images/variations", Operation::Other, true, true},
+    {"audio/transcriptions", Operation::Other, true, true},
+    {"audio/translations", Operation::Other, true, true},
+    {"audio/speech", Operation::Other, true, false},  // Audio, unless asked for as events.
+    {"responses/input_tokens", Operation::CountTokens, true, true},
+};
+
+constexpr Rule kRules[] = {
+    // Old accounts get this sentence with no code at all. Google says the same of a minute's quota, so it is no
+    // rule for all.
+    {k429 | kNone, "", "exceeded your current quota", QuotaExhausted},
+    {k401, "", "deactivated", Auth},
+};
+
+struct TypeRow {
+  Class cls;
+  std::string_view type;
+};
+constexpr TypeRow kTypes[] = {
+    {RateLimited, "rate_limit_error"},     {LocalLimit, "rate_limit_error"},
+    {Overloaded, "service_unavailable_error"},
+    {LocalBreaker, "service_unavailable_error"},
+    {LocalMemory, "service_unavailable_error"},
+    {LocalDraining, "service_unavailable_error"},
+    {QuotaExhausted, "insufficient_quota"}, {LocalBudget, "insufficient_quota"},
+    {Auth, "authentication_error"},        {Permission, "permission_error"},
+    {InvalidRequest, "invalid_request_error"}, {LocalRequest, "invalid_request_error"},
+    {ContextLength, "invalid_request_error"},  {ContentPolicy, "invalid_request_error"},
+    {NotFound, "invalid_request_error"},   {TooLarge, "invalid_request_error"},
+    {Conflict, "invalid_request_error"},   {Timeout, "timeout_error"},
+};
+
+std::string_view type_of(Class cls) {
+  for (const TypeRow& row : kTypes) {
+    if (row.cls == cls) return row.type;
+  }
+  return "server_error";
+}
+
+std::string error_object(const OwnError& error) {
+  return "{\"message\":" + quoted(error.message) + ",\"type\":" + quoted(type_of(error.cls)) +
+         ",\"param\":null,\"code\":" + (error.code.empty() ? "null" : quoted(error.code)) + "}";
+}
+
+constexpr DialectTable kTable{.name = "openai",
+                              .versions = kVersions,
+                              .paths = kPaths,
+                              .rules = kRules,
+                              .statuses = {},
+                              .request_id_header = "x-request-id",
+                              .family = &families::kOpenAi,
+                              .model_in_path = false,
+                              .error_body = openai_error_body,
+                              .error_event = openai_error_event,
+                              .heartbeat = openai_heartbeat};
+
+}  // namespace
+
+const Dialect& openai() {
+  static const TableDialect dialect{kTable};
+  return dialect;
+}
+
+std::string openai_error_body(const OwnError& error) { return "{\"error\":" + error_object(error) + "}"; }
+
+std::string openai_error_event(Operation operation, const OwnError& error) {
+  if (operation != Operation::Responses) return "data: " + openai_error_body(error) + "\n\n";
+  // Both forms in one object: without the inner one some SDKs hand the event over as if it were content.
+  return "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":" + quoted(error.code) +
+         ",\"message\":" + quoted(error.message) + ",\"param\":null,\"error\":" + error_object(error) + "}\n\n";
+}
+
+std::string_view openai_heartbeat(Operation) {
+  // Without a blank line behind it: that would be an empty event, on which older Go SDKs die.
+  return ": ka\n";
+}
+
+}  // namespace classifier::dialect

@@ -1,0 +1,130 @@
+#include "classifier/event_reader.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "classifier/error_reader.h"
+#include "classifier/retry_after.h"
+#include "classifier/sse.h"
+
+namespace classifier {
+
+namespace {
+
+class EventReader final : public StreamReader {
+ public:
+  explicit EventReader(const EventReaderOptions& options)
+      : family_(*options.family),
+        rules_(options.rules),
+        head_(options.head != nullptr ? hint_headers(*options.head) : Headers{}),
+        dialect_(*options.dialect),
+        hide_usage_(options.hide_usage) {}
+
+  void feed(std::string_view bytes) override {
+    splitter_.feed(bytes);
+    while (const auto block = splitter_.next()) take(*block);
+  }
+
+  Verdict finish(std::optional<Transport> transport) override {
+    // A cut inside an event leaves none: clients drop what no blank line ended, so it must not count as said either.
+    // A clean end may lack that line.
+    if (const auto block = transport ? std::nullopt : splitter_.rest()) {
+      cut_inside_event_ = block->kind != EventSplitter::Kind::Idle;
+      take(*block);
+    }
+    if (error_) return *error_;
+    if (terminal_) complete_ = true;
+    if (reading_.refusal) return refused(*reading_.refusal);
+    if (terminal_ || reading_.choices.all_ended()) return {};
+    if (transport) return verdict_of(*transport);
+    return {.cls = Class::MalformedResponse, .retryable = true, .rule = events_ == 0 ? "empty stream" : "stream without its end"};
+  }
+
+  [[nodiscard]] bool between_events() const override { return splitter_.between_events() && !cut_inside_event_; }
+  [[nodiscard]] std::size_t held_bytes() const override {
+    return splitter_.held() + forward_.size() + tail_.size();
+  }
+
+ private:
+  void take(const EventSplitter::Block& block) {
+    bool hidden = false;
+    if (block.kind == EventSplitter::Kind::Event) {
+      hidden = read(block.bytes);
+    } else if (block.kind == EventSplitter::Kind::Piece && block.ends) {
+      // So large an event is an image or audio, whatever its words are.
+      ++events_;
+      content_ = true;
+    }
+    if (!hidden) (terminal_ ? tail_ : forward_) += block.bytes;
+  }
+
+  /// Whether the event is one that the caller must not see.
+  bool read(std::string_view bytes) {
+    const EventText event = read_event(bytes, scratch_);
+    if (!event.has_data) return false;
+    ++events_;
+    reading_.begin_event();
+    family_.read_event(event.name, PaddedJson{event.data}, reading_);
+    if (reading_.content) content_ = true;
+    // A complete stream is over: what comes after it is passed on, and no longer means anything.
+    if (!reading_.error.empty() && !complete_ && !error_) take_error();
+    if (reading_.terminal) terminal_ = true;
+    if (reading_.complete && !error_) complete_ = true;
+    settle_into(usage_, reading_, reading_.usage_changed ? family_.settle : nullptr);
+    return hide_usage_ && reading_.usage_only && !error_;
+  }
+
+  void take_error() {
+    error_ = judge_error(rules_, 200, &head_, reading_.error, std::nullopt);
+    error_body_ = family_.error_document(reading_.error);
+    const int inner = read_error(200, nullptr, reading_.error).status;
+    error_status_ = inner >= 400 ? inner : dialect_.status_of(error_->cls);
+    // Callers' SDKs raise here and read no further, so this is the end that the ledger must hear of first. Complete
+    // it is not: finish() has a verdict to give.
+    terminal_ = true;
+  }
+
+  const Family& family_;
+  std::span<const Rule> rules_;
+  Headers head_;
+  const Dialect& dialect_;
+  bool hide_usage_;
+  EventSplitter splitter_{};
+  std::string scratch_{};
+  Reading reading_{};
+  bool cut_inside_event_ = false;
+};
+
+}  // namespace
+
+Verdict refused(Class cls) { return {.cls = cls, .retryable = false, .rule = "refused", .is_answer = true}; }
+
+std::unique_ptr<StreamReader> make_event_reader(const EventReaderOptions& options) {
+  return std::make_unique<EventReader>(options);
+}
+
+Verdict judge_error(std::span<const Rule> rules, int status, const Headers* headers, std::string_view body,
+                    std::optional<std::chrono::system_clock::time_point> now) {
+  const ErrorFacts facts = read_error(status, headers, body);
+  Verdict verdict = verdict_of(rules, facts);
+  if (headers != nullptr && !never_retryable(verdict.cls)) {
+    if (const auto should = find(*headers, "x-should-retry")) {
+      if (same_name(trimmed(*should), "true")) verdict.retryable = true;
+      if (same_name(trimmed(*should), "false")) verdict.retryable = false;
+    }
+  }
+  if (verdict.retryable) {
+    verdict.retry_after = retry_after({.headers = headers, .retry_delay = facts.retry_delay, .text = facts.text, .now = now});
+  }
+  return verdict;
+}
+
+void settle_into(Usage& usage, const Reading& reading, Settle settle) {
+  if (settle != nullptr && reading.usage_seen) usage.tokens = settle(reading.reported);
+  if (usage.model != reading.model) usage.model = reading.model;
+  if (usage.finish != reading.finish) usage.finish = reading.finish;
+  if (usage.service_tier != reading.service_tier) usage.service_tier = reading.service_tier;
+}
+
+}  // namespace classifier

@@ -1,0 +1,169 @@
+#include "classifier/families/gemini.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "classifier/families/openai.h"
+#include "classifier/walk.h"
+
+namespace classifier::families {
+
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+using Value = ondemand::value;
+
+// What may stand in a part beside content, or marks it without being any.
+constexpr std::string_view kNoContent[] = {"thought", "thoughtSignature", "thought_signature"};
+// A candidate that ended so without any content was refused.
+constexpr std::string_view kRefusals[] = {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT",
+                                          "SPII",   "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"};
+// Members by which an answer of one of the operations is known.
+constexpr std::string_view kAnswers[] = {"candidates", "promptFeedback", "usageMetadata", "embedding", "embeddings",
+                                         "totalTokens", "data", "id", "object", "name", "predictions"};
+
+template <std::size_t N>
+bool among(const std::string_view (&words)[N], std::string_view word) {
+  return std::ranges::find(words, word) != std::end(words);
+}
+
+void read_usage(Value& value, Reading& into) {
+  const bool object = walk::object_members(value, [&](std::string_view key, Value& part) {
+    Reported& reported = into.reported;
+    if (key == "promptTokenCount") {
+      walk::keep_count(reported.input, part);
+    } else if (key == "candidatesTokenCount") {
+      walk::keep_count(reported.output, part);
+    } else if (key == "thoughtsTokenCount") {
+      walk::keep_count(reported.reasoning, part);
+    } else if (key == "cachedContentTokenCount") {
+      walk::keep_count(reported.cached, part);
+    } else if (key == "toolUsePromptTokenCount") {
+      walk::keep_count(reported.tool_input, part);
+    } else if (key == "trafficType" || key == "serviceTier") {
+      walk::keep_name(into.service_tier, part);
+    }
+  });
+  if (!object) return;
+  into.usage_seen = true;
+  into.usage_changed = true;
+}
+
+void read_parts(Value& value, Reading& into) {
+  walk::elements(value, [&](Value part) {
+    walk::object_members(part, [&](std::string_view key, Value& member) {
+      if (into.content || among(kNoContent, key)) return;
+      into.content = walk::holds_something(member);
+    });
+  });
+}
+
+void read_candidates(Value& value, Reading& into) {
+  walk::elements(value, [&](Value candidate) {
+    std::int64_t index = 0;
+    std::string finish;
+    walk::object_members(candidate, [&](std::string_view key, Value& part) {
+      if (key == "index") {
+        index = walk::count(part).value_or(0);
+      } else if (key == "finishReason") {
+        finish = walk::text(part).substr(0, walk::kNameMax);
+      } else if (key == "content") {
+        walk::object_members(part, [&](std::string_view name, Value& inner) {
+          if (name == "parts") read_parts(inner, into);
+        });
+      }
+    });
+    into.choices.begun(static_cast<std::uint64_t>(index));
+    if (finish.empty()) return;
+    into.choices.ended(static_cast<std::uint64_t>(index));
+    if (index == 0) into.finish = finish;
+  });
+}
+
+struct Chunk {
+  Reading& into;
+  bool candidates = false;
+  bool error = false;
+  bool openai = false;
+  std::string blocked{};
+
+  bool read(ondemand::object object) {
+    return walk::members(object, [this](std::string_view key, Value& value) { member(key, value); });
+  }
+
+  void member(std::string_view key, Value& value) {
+    into.answered = into.answered || among(kAnswers, key);
+    if (key == "candidates") {
+      candidates = true;
+      read_candidates(value, into);
+    } else if (key == "usageMetadata") {
+      read_usage(value, into);
+    } else if (key == "modelVersion") {
+      walk::keep_name(into.model, value);
+    } else if (key == "promptFeedback") {
+      walk::object_members(value, [this](std::string_view name, Value& part) {
+        if (name == "blockReason") blocked = walk::text(part).substr(0, walk::kNameMax);
+      });
+    } else if (key == "error") {
+      error = error || walk::holds_something(value);
+    } else if (key == "usage") {
+      openai = true;
+    }
+  }
+
+  void conclude() {
+    into.any_content = into.any_content || into.content;
+    if (!blocked.empty() && !candidates) {
+      into.finish = blocked;
+      into.refusal = Class::ContentPolicy;
+      into.terminal = true;
+    }
+    if (candidates && into.choices.all_ended()) {
+      // Usage may still follow, so only the end of the transfer completes the stream.
+      into.terminal = true;
+      if (!into.any_content && into.finish && among(kRefusals, *into.finish)) into.refusal = Class::ContentPolicy;
+    }
+  }
+};
+
+bool read_answer(PaddedJson json, Reading& into) {
+  into.begin_event();
+  Chunk chunk{.into = into};
+  const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
+    auto object = document.get_object();
+    if (!object.error()) return chunk.read(object.value_unsafe());
+    // A stream that was asked for without alt=sse: one array of chunks.
+    auto array = document.get_array();
+    if (array.error()) return false;
+    bool whole = true;
+    for (auto element : array.value_unsafe()) {
+      auto inner = element.get_object();
+      whole = whole && !inner.error() && chunk.read(inner.value_unsafe());
+      if (!whole) break;
+    }
+    return whole;
+  });
+  if (!read) return false;
+  chunk.conclude();
+  if (chunk.error) into.error = json.text;
+  // Embeddings of the endpoint that speaks OpenAI's language.
+  if (chunk.openai) return kOpenAi.read_answer(json, into);
+  return true;
+}
+
+void read_event(std::string_view, PaddedJson json, Reading& into) { (void)read_answer(json, into); }
+
+/// The chunk is the document: {"error":{"code","message","status"}}.
+std::string error_document(std::string_view error) { return std::string{error}; }
+
+}  // namespace
+
+const Family kGemini{.read_answer = read_answer,
+                     .read_event = read_event,
+                     .settle = settle_gemini,
+                     .error_document = error_document};
+
+}  // namespace classifier::families

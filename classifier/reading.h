@@ -1,0 +1,68 @@
+#pragma once
+// What has been read of an answer so far? Filled by a family's readers from a whole answer, or event by event.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "classifier/dialect.h"
+#include "classifier/json.h"
+#include "classifier/reported.h"
+#include "classifier/usage.h"
+#include "classifier/verdict.h"
+
+namespace classifier {
+
+/// Of several choices (candidates) that run side by side: which have begun, which have ended.
+class Choices {
+ public:
+  void begun(std::uint64_t index) { begun_ |= bit(index); }
+  void ended(std::uint64_t index) { ended_ |= bit(index); }
+  [[nodiscard]] bool all_ended() const { return ended_ != 0 && (begun_ & ~ended_) == 0; }
+
+ private:
+  // Nobody asks for more than 64; beyond that the last bit stands for all.
+  static std::uint64_t bit(std::uint64_t index) { return std::uint64_t{1} << (index < 63 ? index : 63); }
+  std::uint64_t begun_ = 0;
+  std::uint64_t ended_ = 0;
+};
+
+struct Reading {
+  // Of all that has been read.
+  Reported reported{};
+  bool usage_seen = false;
+  std::string model{};
+  std::optional<std::string> finish{};
+  std::string service_tier{};
+  Choices choices{};
+  bool any_content = false;
+  bool answered = false;            // A member came that only an answer has.
+  std::optional<Class> refusal{};   // An answer that says no without being an error: recorded, passed on as it is.
+
+  // Of the event (or whole answer) read last; see begin_event().
+  bool content = false;
+  bool terminal = false;
+  bool complete = false;
+  bool usage_only = false;   // Nothing but usage: the chunk that a caller gets only when it asked for it.
+  bool usage_changed = false;
+  std::string error{};       // The JSON that says so if it is an error, else empty.
+
+  void begin_event() {
+    content = terminal = complete = usage_only = usage_changed = false;
+    error.clear();
+  }
+};
+
+/// How the answers of one provider's API are read; several dialects may share a family.
+struct Family {
+  /// A whole answer. False if it is not readable to its end.
+  bool (*read_answer)(PaddedJson json, Reading& into);
+  /// One event of a stream, after begin_event(). What cannot be read changes nothing.
+  void (*read_event)(std::string_view name, PaddedJson json, Reading& into);
+  Settle settle;
+  /// An event that is an error, as the body of an HTTP answer.
+  std::string (*error_document)(std::string_view event);
+};
+
+}  // namespace classifier

@@ -1,0 +1,35 @@
+#pragma once
+// What did the provider literally report, and what does it come to? Providers count the same tokens in different
+// boxes; here are the boxes, and one function per way of counting that puts them in normal form (usage.h).
+
+#include <cstdint>
+#include <optional>
+
+#include "classifier/usage.h"
+
+namespace classifier {
+
+/// Fields as reported. In a stream the last value per field wins: nothing is ever added up over events.
+struct Reported {
+  std::optional<std::int64_t> input{};
+  std::optional<std::int64_t> tool_input{};   // Gemini: input that the prompt's count leaves out.
+  std::optional<std::int64_t> cached{};
+  std::optional<std::int64_t> written{};
+  std::optional<std::int64_t> written_5m{};
+  std::optional<std::int64_t> written_1h{};
+  std::optional<std::int64_t> output{};
+  std::optional<std::int64_t> reasoning{};
+  std::optional<std::int64_t> total{};
+};
+
+/// Nothing where no token usage was reported.
+using Settle = std::optional<TokenCounts> (*)(const Reported&);
+
+/// Details are parts of prompt and completion, unless `total` or their own size proves them to stand outside.
+[[nodiscard]] std::optional<TokenCounts> settle_openai(const Reported& reported);
+/// Input leaves cache reads and writes out.
+[[nodiscard]] std::optional<TokenCounts> settle_anthropic(const Reported& reported);
+/// Output leaves thoughts out, the prompt leaves tool use out.
+[[nodiscard]] std::optional<TokenCounts> settle_gemini(const Reported& reported);
+
+}  // namespace classifier

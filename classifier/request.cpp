@@ -1,0 +1,115 @@
+#include "classifier/request.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "classifier/walk.h"
+
+namespace classifier {
+
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+using Value = ondemand::value;
+
+constexpr std::size_t kModelMax = 128;
+constexpr std::int64_t kChoicesMax = 1'024;
+
+std::string_view literal(std::string_view token) { return trimmed(token); }
+
+void read_generation_config(Value& value, std::optional<std::int64_t>& limit, std::int64_t& choices) {
+  walk::object_members(value, [&](std::string_view key, Value& part) {
+    if (key == "maxOutputTokens" || key == "max_output_tokens") walk::keep_count(limit, part);
+    if (key == "candidateCount" || key == "candidate_count") choices = walk::count(part).value_or(1);
+  });
+}
+
+}  // namespace
+
+RequestFacts read_request_body(std::string_view body) {
+  RequestFacts facts;
+  facts.usage_asked = false;
+  std::int64_t choices = 1;
+  std::optional<std::int64_t> limit;
+  std::optional<std::int64_t> new_limit;
+  const bool read = walk::document<ondemand::parser>({body}, [&](ondemand::document& document) {
+    auto object = document.get_object();
+    if (object.error()) return false;
+    return walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
+      if (key == "model") {
+        facts.model = walk::text(value).substr(0, kModelMax);
+      } else if (key == "stream") {
+        facts.stream = walk::truth(value).value_or(false);
+      } else if (key == "max_tokens" || key == "max_output_tokens") {
+        limit = walk::count(value);
+      } else if (key == "max_completion_tokens") {
+        new_limit = walk::count(value);
+      } else if (key == "n") {
+        choices = walk::count(value).value_or(1);
+      } else if (key == "stream_options") {
+        facts.usage_asked = false;
+        walk::object_members(value, [&](std::string_view name, Value& part) {
+          if (name == "include_usage") facts.usage_asked = walk::truth(part).value_or(false);
+        });
+      } else if (key == "generationConfig" || key == "generation_config") {
+        read_generation_config(value, limit, choices);
+      }
+    });
+  });
+  facts.unreadable = !read;
+  if (new_limit) limit = new_limit;
+  // The limit is one for each choice.
+  if (limit) facts.max_output_tokens = std::min(*limit, walk::kCountMax / kChoicesMax) * std::clamp<std::int64_t>(choices, 1, kChoicesMax);
+  return facts;
+}
+
+std::optional<Edit> include_usage(std::string_view body) {
+  constexpr std::string_view kMember = "\"include_usage\":true";
+  bool stream = false;
+  bool options_there = false;
+  std::optional<Edit> edit;
+  const auto offset = [&](std::string_view token) { return static_cast<std::size_t>(token.data() - body.data()); };
+
+  const bool read = walk::document<ondemand::parser>({body}, [&](ondemand::document& document) {
+    auto object = document.get_object();
+    if (object.error()) return false;
+    return walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
+      if (key == "stream") stream = walk::truth(value).value_or(false);
+      if (key != "stream_options") return;
+      options_there = true;
+      edit.reset();  // Of two such members the last one counts.
+      const std::string_view token = value.raw_json_token();
+      if (literal(token) == "null") {
+        edit = Edit{.offset = offset(token), .length = 4, .text = "{" + std::string{kMember} + "}"};
+        return;
+      }
+      if (!token.starts_with('{')) return;
+      bool empty = true;
+      bool there = false;
+      std::optional<Edit> flip;
+      walk::object_members(value, [&](std::string_view name, Value& part) {
+        empty = false;
+        if (name != "include_usage") return;
+        there = true;
+        flip.reset();
+        const std::string_view inner = part.raw_json_token();
+        const std::string_view word = literal(inner);
+        if (word == "false" || word == "null") flip = Edit{.offset = offset(inner), .length = word.size(), .text = "true"};
+      });
+      if (there) {
+        edit = flip;
+      } else {
+        edit = Edit{.offset = offset(token) + 1, .length = 0, .text = std::string{kMember} + (empty ? "" : ",")};
+      }
+    });
+  }, walk::Broken::Refuse);
+  if (!read || !stream) return std::nullopt;
+  if (options_there) return edit;
+  const std::size_t brace = body.find('{');
+  return Edit{.offset = brace + 1, .length = 0, .text = "\"stream_options\":{" + std::string{kMember} + "},"};
+}
+
+}  // namespace classifier

@@ -1,0 +1,19 @@
+#pragma once
+// What does a request's body say of itself, and what must change in it so that a stream reports its usage?
+
+#include <optional>
+#include <string_view>
+
+#include "classifier/dialect.h"
+
+namespace classifier {
+
+/// Model, stream, maximum of output and stream options, in the spelling of any family: they never contradict.
+/// `usage_asked` says only whether stream_options.include_usage stands there as true.
+[[nodiscard]] RequestFacts read_request_body(std::string_view body);
+
+/// Sets stream_options.include_usage in a body that has "stream": true. Nothing if it is true already, or if the
+/// body is such that the provider will refuse it anyway.
+[[nodiscard]] std::optional<Edit> include_usage(std::string_view body);
+
+}  // namespace classifier

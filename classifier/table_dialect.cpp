@@ -1,0 +1,243 @@
+#include "classifier/table_dialect.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <utility>
+
+#include "classifier/event_reader.h"
+#include "classifier/families/anthropic.h"
+#include "classifier/families/gemini.h"
+#include "classifier/families/openai.h"
+#include "classifier/inflate.h"
+#include "classifier/json.h"
+#include "classifier/request.h"
+
+namespace classifier {
+
+namespace {
+
+constexpr std::size_t kInflateMax = std::size_t{16} << 20U;
+constexpr std::size_t kModelMax = 128;
+
+/// In the order of Class.
+constexpr std::array<int, kClassNames.size()> kUsualStatuses = {
+    200, 429, 503, 500, 504, 502, 401, 403, 429, 400, 400, 400, 404,   // none … not_found
+    413, 409, 499, 502, 500, 429, 402, 503, 503, 503, 400, 500, 500};  // too_large … internal
+
+bool is_success(int status) { return status >= 200 && status < 300; }
+
+bool content_type_is(const Headers& head, std::string_view type) {
+  const auto value = find(head, "content-type");
+  return value && same_name(trimmed(value->substr(0, value->find(';'))), type);
+}
+
+std::string_view encoding_of(const Headers& head) {
+  const auto value = find(head, "content-encoding");
+  if (!value || same_name(trimmed(*value), "identity")) return {};
+  return trimmed(*value);
+}
+
+/// The body as its sender meant it; `text` points into the answer or into `inflated`.
+struct Body {
+  explicit Body(const ProviderAnswer& answer) : text(answer.body), whole(!answer.truncated) {
+    const std::string_view encoding = answer.headers != nullptr ? encoding_of(*answer.headers) : std::string_view{};
+    const bool gzip_magic = text.starts_with("\x1f\x8b");
+    if (encoding.empty() && !gzip_magic) return;
+    const bool known = gzip_magic || same_name(encoding, "gzip") || same_name(encoding, "x-gzip") || same_name(encoding, "deflate");
+    // The header may lie: then the bytes are read as they are.
+    if (auto out = known ? inflate(text, kInflateMax) : std::nullopt) {
+      inflated = std::move(out->text);
+      text = inflated;
+      whole = whole && out->whole;
+    } else if (!known) {
+      readable = false;
+    }
+  }
+  Body(const Body&) = delete;
+  Body& operator=(const Body&) = delete;
+
+  std::string inflated{};
+  std::string_view text{};
+  bool whole = true;
+  bool readable = true;  // Else it is in an encoding that we do not undo.
+};
+
+bool matches(std::string_view pattern, std::string_view path) {
+  for (;;) {
+    const std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos) return pattern == path;
+    if (!path.starts_with(pattern.substr(0, star))) return false;
+    path.remove_prefix(star);
+    pattern.remove_prefix(star + 1);
+    const std::size_t length = pattern.starts_with(':') ? path.rfind(':') : path.find('/');
+    const std::size_t taken = std::min(length, path.size());
+    if (taken == 0 || path.substr(0, taken).find('/') != std::string_view::npos) return false;
+    path.remove_prefix(taken);
+  }
+}
+
+/// "models/gemini-2.5-flash:generateContent" → "gemini-2.5-flash".
+std::string_view model_of(std::string_view path) {
+  const std::size_t colon = path.rfind(':');
+  if (colon == std::string_view::npos) return {};
+  path = path.substr(0, colon);
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool query_says(std::string_view query, std::string_view pair) {
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    if (query.substr(0, end) == pair) return true;
+    query.remove_prefix(std::min(end + 1, query.size()));
+  }
+  return false;
+}
+
+Verdict malformed(bool retryable, std::string_view rule) {
+  return {.cls = Class::MalformedResponse, .retryable = retryable, .rule = rule};
+}
+
+}  // namespace
+
+const Family& TableDialect::family_of(Operation operation) const {
+  switch (operation) {
+    case Operation::Chat:
+    case Operation::Completions:
+    case Operation::Responses:
+    case Operation::Moderation: return families::kOpenAi;
+    case Operation::Messages: return families::kAnthropic;
+    case Operation::GenerateContent: return families::kGemini;
+    default: return *table_.family;
+  }
+}
+
+Endpoint TableDialect::endpoint(std::string_view method, std::string_view path) const {
+  if (method != "POST") {
+    const bool safe = method == "GET" || method == "HEAD" || method == "OPTIONS";
+    return {.operation = Operation::Other, .replay_safe = safe, .understood = false};
+  }
+  while (path.ends_with('/')) path.remove_suffix(1);
+  if (path.starts_with('/')) path.remove_prefix(1);
+  // Some SDKs have the version in their base URL, some in their paths, and some workers in both.
+  for (int round = 0; round < 2; ++round) {
+    for (const std::string_view version : table_.versions) {
+      if (!path.starts_with(version) || !path.substr(version.size()).starts_with('/')) continue;
+      path.remove_prefix(version.size() + 1);
+      break;
+    }
+  }
+  for (const PathRow& row : table_.paths) {
+    if (matches(row.path, path)) return {.operation = row.operation, .replay_safe = row.replay_safe, .understood = row.understood};
+  }
+  return {};
+}
+
+RequestFacts TableDialect::read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
+                                        std::string_view body) const {
+  RequestFacts facts;
+  facts.usage_asked = false;
+  if (!body.empty()) facts = read_request_body(body);
+  const bool on_request = endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
+  if (!on_request || !facts.stream) facts.usage_asked = true;
+  if (table_.model_in_path) {
+    if (const std::string_view model = model_of(path); !model.empty()) facts.model = model.substr(0, kModelMax);
+    if (facts.model.starts_with("models/")) facts.model.erase(0, 7);
+    if (&family_of(endpoint.operation) == &families::kGemini) {
+      facts.stream = path.ends_with(":streamGenerateContent") && query_says(query, "alt=sse");
+    }
+  }
+  return facts;
+}
+
+std::optional<Edit> TableDialect::ask_for_usage(const Endpoint& endpoint, std::string_view body) const {
+  if (endpoint.operation != Operation::Chat && endpoint.operation != Operation::Completions) return std::nullopt;
+  return include_usage(body);
+}
+
+Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answer) const {
+  if (answer.status == 0) return verdict_of(answer.transport.value_or(Transport::Reset));
+  assert(answer.headers != nullptr);
+  if (!is_success(answer.status)) {
+    const Body body{answer};
+    return judge_error(table_.rules, answer.status, answer.headers, body.readable ? body.text : std::string_view{}, answer.now);
+  }
+  if (!endpoint.understood) return answer.transport ? verdict_of(*answer.transport) : Verdict{};
+
+  const Body body{answer};
+  const Family& family = family_of(endpoint.operation);
+  if (!body.readable || (!body.whole && !answer.transport)) return {};
+  if (content_type_is(*answer.headers, "text/event-stream")) {
+    const auto reader = stream_reader(endpoint, {}, *answer.headers, false);
+    reader->feed(body.text);
+    return reader->finish(answer.transport);
+  }
+  if (answer.transport) return verdict_of(*answer.transport);
+
+  const std::string_view text = trimmed(without_bom(body.text));
+  // Images and transcripts are not always JSON, and then there is nothing to look for.
+  const bool lenient = endpoint.operation == Operation::Other;
+  if (text.empty()) return malformed(true, "empty answer");
+  // A login page or a wrong base URL: the next try gets the same.
+  if (text.starts_with('<')) return lenient ? Verdict{} : malformed(false, "markup in place of an answer");
+  const PaddedCopy copy{text};
+  Reading reading;
+  const bool read = family.read_answer(copy.json(), reading);
+  if (!read) return lenient ? Verdict{} : malformed(true, "no whole JSON");
+  if (!reading.error.empty()) return judge_error(table_.rules, answer.status, answer.headers, text, answer.now);
+  if (reading.refusal) return refused(*reading.refusal);
+  if (!reading.answered && !lenient) return malformed(true, "JSON that is no answer");
+  return {};
+}
+
+Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& facts, const ProviderAnswer& answer) const {
+  Usage usage;
+  if (answer.headers == nullptr || !is_success(answer.status)) return usage;
+  const Body body{answer};
+  if (!body.readable) return usage;
+  if (content_type_is(*answer.headers, "text/event-stream")) {
+    const auto reader = stream_reader(endpoint, facts, *answer.headers, false);
+    reader->feed(body.text);
+    (void)reader->finish(answer.transport);
+    return reader->usage();
+  }
+  const Family& family = family_of(endpoint.operation);
+  const PaddedCopy copy{trimmed(without_bom(body.text))};
+  Reading reading;
+  if (family.read_answer(copy.json(), reading)) settle_into(usage, reading, family.settle);
+  return usage;
+}
+
+bool TableDialect::is_stream(const Endpoint& endpoint, const RequestFacts& facts, const Headers& head) const {
+  if (!endpoint.understood || !encoding_of(head).empty()) return false;
+  if (!find(head, "content-type")) return facts.stream;
+  return content_type_is(head, "text/event-stream");
+}
+
+std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts&, const Headers& head,
+                                                          bool hide_usage) const {
+  return make_event_reader({.family = &family_of(endpoint.operation),
+                            .rules = table_.rules,
+                            .head = &head,
+                            .hide_usage = hide_usage,
+                            .dialect = this});
+}
+
+std::string TableDialect::error_body(const OwnError& error) const { return table_.error_body(error); }
+
+std::string TableDialect::error_event(const Endpoint& endpoint, const OwnError& error) const {
+  return table_.error_event(endpoint.operation, error);
+}
+
+std::string_view TableDialect::heartbeat(const Endpoint& endpoint) const { return table_.heartbeat(endpoint.operation); }
+
+int TableDialect::status_of(Class cls) const {
+  for (const StatusOf& row : table_.statuses) {
+    if (row.cls == cls) return row.status;
+  }
+  return kUsualStatuses[static_cast<std::size_t>(cls)];
+}
+
+}  // namespace classifier

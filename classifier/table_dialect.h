@@ -1,0 +1,71 @@
+#pragma once
+// How does one table make a whole dialect? All that providers differ in is data here; the reading is shared.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "classifier/dialect.h"
+#include "classifier/reading.h"
+#include "classifier/rules.h"
+
+namespace classifier {
+
+/// One path below the version: "chat/completions". "*" stands for one segment, or for the part of a segment before
+/// a colon: "models/*:generateContent".
+struct PathRow {
+  std::string_view path;
+  Operation operation = Operation::Other;
+  bool replay_safe = false;
+  bool understood = false;
+};
+
+struct StatusOf {
+  Class cls;
+  int status;
+};
+
+struct DialectTable {
+  std::string_view name;
+  std::span<const std::string_view> versions;  // Path prefixes that may be there, twice, or missing.
+  std::span<const PathRow> paths;              // POST only; what is not here passes through.
+  std::span<const Rule> rules;                 // Before those that all dialects share.
+  std::span<const StatusOf> statuses;          // Where this provider's differ from the usual ones.
+  std::string_view request_id_header;
+  const Family* family;                        // Of operations that do not name one by themselves.
+  bool model_in_path = false;
+  std::string (*error_body)(const OwnError& error);
+  std::string (*error_event)(Operation operation, const OwnError& error);
+  std::string_view (*heartbeat)(Operation operation);
+};
+
+class TableDialect final : public Dialect {
+ public:
+  explicit TableDialect(const DialectTable& table) : table_(table) {}
+
+  [[nodiscard]] std::string_view name() const override { return table_.name; }
+  [[nodiscard]] Endpoint endpoint(std::string_view method, std::string_view path) const override;
+  [[nodiscard]] RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
+                                          std::string_view body) const override;
+  [[nodiscard]] std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const override;
+  [[nodiscard]] Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const override;
+  [[nodiscard]] Usage read_usage(const Endpoint& endpoint, const RequestFacts& facts,
+                                 const ProviderAnswer& answer) const override;
+  [[nodiscard]] bool is_stream(const Endpoint& endpoint, const RequestFacts& facts, const Headers& head) const override;
+  [[nodiscard]] std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint, const RequestFacts& facts,
+                                                            const Headers& head, bool hide_usage) const override;
+  [[nodiscard]] std::string error_body(const OwnError& error) const override;
+  [[nodiscard]] std::string error_event(const Endpoint& endpoint, const OwnError& error) const override;
+  [[nodiscard]] std::string_view heartbeat(const Endpoint& endpoint) const override;
+  [[nodiscard]] int status_of(Class cls) const override;
+  [[nodiscard]] std::string_view request_id_header() const override { return table_.request_id_header; }
+
+ private:
+  [[nodiscard]] const Family& family_of(Operation operation) const;
+
+  const DialectTable& table_;
+};
+
+}  // namespace classifier

@@ -1,0 +1,144 @@
+#pragma once
+// How is JSON walked once, in the order in which it stands, without building anything? For .cpp files that have
+// included simdjson; this header knows its types only as template arguments, so that it need not include it.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "classifier/dialect.h"
+#include "classifier/json.h"
+
+namespace classifier::walk {
+
+/// Counts beyond that are junk, and sums of a few of them still fit.
+inline constexpr std::int64_t kCountMax = std::int64_t{1} << 53U;
+
+/// No reader here goes deeper; what is passed over may be as deep as it likes.
+inline constexpr std::size_t kDepthMax = 32;
+
+enum class Broken : std::uint8_t { Repair, Refuse };  // What to do with text that is not whole UTF-8.
+
+/// Calls `each(document)`, which says whether it could read it.
+template <class Parser, class Each>
+[[nodiscard]] bool document(PaddedJson json, Each&& each, Broken broken = Broken::Repair) {
+  const std::string_view text = without_bom(json.text);
+  Parser parser;
+  // A parser makes room for a depth of a thousand unless it is told.
+  if (parser.allocate(std::max<std::size_t>(text.size(), 64), kDepthMax)) return false;
+  auto result = parser.iterate(text.data(), text.size(), text.size() + kBodyPadding);
+  if (!result.error()) return each(result.value_unsafe());
+  if (broken == Broken::Refuse || utf8_whole(text)) return false;
+  // Models emit broken characters, and an echo may be cut inside one; all else of the text is as good as ever.
+  const std::string repaired = as_utf8(text);
+  return document<Parser>(PaddedJson{repaired}, each, Broken::Refuse);
+}
+
+/// Calls `each(key, value)` for the members of an object. False if it is not whole.
+template <class Object, class Each>
+bool members(Object&& object, Each&& each) {
+  for (auto field : object) {
+    if (field.error()) return false;
+    auto raw = field.key();
+    if (raw.error()) return false;
+    // Keys are compared as they stand; one that is written with escapes is not known to us, and passed over.
+    const char* const from = raw.value_unsafe().raw();
+    const char* to = from;
+    while (*to != '"' && *to != '\\') ++to;
+    auto value = field.value();
+    if (value.error()) return false;
+    each(std::string_view{from, static_cast<std::size_t>(to - from)}, value.value_unsafe());
+  }
+  return true;
+}
+
+/// The same for a value that should be an object; anything else is passed over.
+template <class Value, class Each>
+bool object_members(Value&& value, Each&& each) {
+  auto object = value.get_object();
+  if (object.error()) return false;
+  return members(object.value_unsafe(), each);
+}
+
+/// Calls `each(element)` for a value that should be an array. The count of elements, nothing if it is none.
+template <class Value, class Each>
+std::optional<std::size_t> elements(Value&& value, Each&& each) {
+  auto array = value.get_array();
+  if (array.error()) return std::nullopt;
+  std::size_t count = 0;
+  for (auto element : array.value_unsafe()) {
+    if (element.error()) break;
+    ++count;
+    each(element.value_unsafe());
+  }
+  return count;
+}
+
+/// Valid until the document is let go. Empty for what is no string.
+template <class Value>
+std::string_view text(Value&& value) {
+  std::string_view out;
+  if (value.get_string().get(out)) return {};
+  return out;
+}
+
+template <class Value>
+std::optional<bool> truth(Value&& value) {
+  bool out = false;
+  if (value.get_bool().get(out)) return std::nullopt;
+  return out;
+}
+
+/// A count: a whole number that is not negative, also when it is written as 12.0.
+template <class Value>
+std::optional<std::int64_t> count(Value&& value) {
+  std::int64_t whole = 0;
+  if (!value.get_int64().get(whole)) {
+    if (whole < 0 || whole > kCountMax) return std::nullopt;
+    return whole;
+  }
+  double number = 0.0;
+  if (value.get_double().get(number)) return std::nullopt;
+  if (!(number >= 0.0) || number > static_cast<double>(kCountMax) || std::floor(number) != number) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+/// A name that the provider gives: the last one that is not empty, and never more than a name's length of it.
+inline constexpr std::size_t kNameMax = 128;
+template <class Value>
+void keep_name(std::string& into, Value&& value) {
+  const std::string_view name = text(value).substr(0, kNameMax);
+  if (!name.empty() && into != name) into = name;
+}
+
+/// Overwrites only with what is there.
+template <class Value>
+void keep_count(std::optional<std::int64_t>& into, Value&& value) {
+  if (const auto number = count(value)) into = number;
+}
+
+/// Null, "", [] and {} hold nothing.
+template <class Value>
+bool holds_something(Value&& value) {
+  const std::string_view token = value.raw_json_token();
+  if (token.starts_with("\"\"") || token.starts_with('n')) return false;
+  if (token.starts_with('[')) {
+    auto array = value.get_array();
+    bool empty = true;
+    if (array.error() || array.value_unsafe().is_empty().get(empty)) return false;
+    return !empty;
+  }
+  if (token.starts_with('{')) {
+    auto object = value.get_object();
+    bool empty = true;
+    if (object.error() || object.value_unsafe().is_empty().get(empty)) return false;
+    return !empty;
+  }
+  return true;
+}
+
+}  // namespace classifier::walk

@@ -1,0 +1,98 @@
+#include "gateway/admission.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace gateway {
+namespace {
+
+std::chrono::milliseconds longest(const Config::Queue::MaxWait& waits, budget::Lane lane) {
+  switch (lane) {
+    case budget::Lane::Interactive: return waits.interactive;
+    case budget::Lane::Bulk: return waits.bulk;
+    case budget::Lane::Backfill: return waits.backfill;
+  }
+  return waits.bulk;
+}
+
+}  // namespace
+
+LineAdmission::LineAdmission(Runtime& runtime, AdmissionLimits limits, std::function<void(budget::Lane, int)> moved)
+    : runtime_(runtime), limits_(std::move(limits)), moved_(std::move(moved)) {}
+
+bool LineAdmission::free(const std::string& upstream, const Line& line) const {
+  const auto limit = limits_.concurrent.find(upstream);
+  return limit == limits_.concurrent.end() || limit->second <= 0 || line.in_use < limit->second;
+}
+
+Permit LineAdmission::take(const std::string& upstream) {
+  return Permit{[this, upstream] { give_back(upstream); }};
+}
+
+void LineAdmission::give_back(const std::string& upstream) {
+  Line& line = lines_[upstream];
+  assert(line.in_use > 0);
+  --line.in_use;
+  grant(upstream, line);
+}
+
+void LineAdmission::grant(const std::string& upstream, Line& line) {
+  while (!line.entries.empty() && free(upstream, line)) {
+    Entry* next = line.entries.front();
+    line.entries.pop_front();
+    next->granted = true;
+    ++line.in_use;
+    next->signal->ring();
+  }
+}
+
+task<std::expected<Permit, Refusal>> LineAdmission::admit(const Ask& ask, Signal& signal) {
+  const std::string upstream = ask.upstream;
+  Line& line = lines_[upstream];
+  if (signal.draining() && !free(upstream, line)) co_return std::unexpected(Refusal{Refusal::Why::Draining});
+  if (line.entries.empty() && free(upstream, line)) {
+    ++line.in_use;
+    co_return take(upstream);
+  }
+  if (waiting_ >= limits_.queue.total) co_return std::unexpected(Refusal{Refusal::Why::QueueFull});
+
+  Entry entry{&signal, ask.again, false};
+  // A retry has waited before: it stands behind other retries and before those who have not begun.
+  const auto place = ask.again ? std::ranges::find_if(line.entries, [](const Entry* other) { return !other->again; })
+                               : line.entries.end();
+  line.entries.insert(place, &entry);
+  ++waiting_;
+  const budget::Lane lane = ask.lane;
+  if (moved_) moved_(lane, 1);
+  const TimePoint patience = runtime_.now() + longest(limits_.queue.max_wait, lane);
+  const TimePoint until = std::min(ask.deadline, patience);
+  const bool by_deadline = ask.deadline <= patience;
+  while (!entry.granted && !signal.stopped() && !signal.draining() && runtime_.now() < until) {
+    co_await runtime_.wait(signal, until);
+  }
+  --waiting_;
+  if (moved_) moved_(lane, -1);
+  if (entry.granted) {
+    Permit permit = take(upstream);
+    if (!signal.stopped()) co_return permit;
+    permit.release();
+    co_return std::unexpected(Refusal{Refusal::Why::Stopped});
+  }
+  line.entries.remove(&entry);
+  if (signal.stopped()) co_return std::unexpected(Refusal{Refusal::Why::Stopped});
+  if (signal.draining()) co_return std::unexpected(Refusal{Refusal::Why::Draining});
+  co_return std::unexpected(Refusal{by_deadline ? Refusal::Why::Deadline : Refusal::Why::WaitedTooLong});
+}
+
+void LineAdmission::update(AdmissionLimits limits) {
+  limits_ = std::move(limits);
+  for (auto& [upstream, line] : lines_) grant(upstream, line);
+}
+
+int LineAdmission::in_use(std::string_view upstream) const {
+  const auto line = lines_.find(upstream);
+  return line == lines_.end() ? 0 : line->second.in_use;
+}
+
+}  // namespace gateway

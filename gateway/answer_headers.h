@@ -1,0 +1,48 @@
+#pragma once
+// How is an answer dressed for the caller? Headers of ours, the truth about waiting, errors in the dialect.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "classifier/dialect.h"
+#include "gateway/caller.h"
+#include "gateway/services.h"
+
+namespace gateway {
+
+/// Of a provider's head, what may go on: not its framing, not its hop-by-hop fields, nothing that poses as ours.
+[[nodiscard]] classifier::Headers passable(const classifier::Headers& headers);
+
+/// Callgate-Call-Id, -Source (provider | callgate), -Upstream, -Attempts, -Queue-Ms and, for a failure, -Class.
+/// `attempts`: begun so far, the answering one included.
+void add_our_headers(classifier::Headers& headers, const CallRecord& record, std::size_t attempts, classifier::Class cls,
+                     std::string_view source);
+
+/// Of a unary answer that was held whole: how many tokens it took.
+void add_token_headers(classifier::Headers& headers, const classifier::Usage& usage);
+
+/// What a caller who is refused for good, or for now, is told about coming back.
+struct ComeBack {
+  bool retryable = false;
+  std::optional<std::chrono::milliseconds> wait{};
+  bool sdk_may_retry = false;  // x-should-retry: true, else false.
+};
+/// Sets Callgate-Retryable, Callgate-Retry-After-Ms, x-should-retry and a Retry-After that no client trips over:
+/// a whole second count of at least 1 in place of 0, a past date or text; a short one for the few clients that sleep
+/// out any value whatever else is said (by their `user_agent`).
+void set_come_back(classifier::Headers& headers, const ComeBack& come_back, std::string_view user_agent);
+
+/// Our own error as a whole answer in the dialect's form.
+struct OwnAnswer {
+  AnswerHead head{};
+  std::string body{};
+};
+[[nodiscard]] OwnAnswer own_answer(const classifier::Dialect& dialect, const classifier::OwnError& error);
+
+/// Removes every field of that name.
+void remove(classifier::Headers& headers, std::string_view name);
+void set(classifier::Headers& headers, std::string_view name, std::string value);
+
+}  // namespace gateway

@@ -1,0 +1,456 @@
+#include "gateway/attempt.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "gateway/answer_headers.h"
+
+namespace gateway {
+namespace {
+
+using classifier::Class;
+using classifier::Dialect;
+using classifier::Headers;
+using classifier::ProviderAnswer;
+using classifier::same_name;
+using classifier::Transport;
+using classifier::Verdict;
+using std::chrono::milliseconds;
+
+// After an end marker that may still be followed by usage, the transfer's own end is awaited no longer than this.
+constexpr milliseconds kAfterTerminal{1'000};
+// Comments alone keep a stream alive this many idle times, not for ever.
+constexpr int kIdleTimesWithoutEvent = 5;
+constexpr std::size_t kDetailMax = 200;
+
+/// Whose clock runs out first?
+enum class Clock : std::uint8_t { None, Caller, FirstByte, Idle, Total, Hold, Heartbeat, AfterTerminal };
+struct Bound {
+  TimePoint when = TimePoint::max();
+  Clock clock = Clock::None;
+  void also(TimePoint other, Clock whose) {
+    if (other < when) {
+      when = other;
+      clock = whose;
+    }
+  }
+};
+
+TimePoint later(TimePoint from, milliseconds span) { return span > milliseconds::zero() ? from + span : TimePoint::max(); }
+
+std::string_view words_of(Clock clock) {
+  switch (clock) {
+    case Clock::Caller: return "the caller's deadline passed";
+    case Clock::FirstByte: return "no answer within timeouts.first_byte";
+    case Clock::Idle: return "silence for longer than timeouts.idle";
+    case Clock::Total: return "longer than timeouts.total";
+    default: return "";
+  }
+}
+
+std::string_view request_id_of(const Dialect& dialect, const Headers& headers) {
+  for (const std::string_view name : {dialect.request_id_header(), std::string_view{"x-request-id"},
+                                      std::string_view{"request-id"}, std::string_view{"x-amzn-requestid"}}) {
+    if (const auto id = classifier::find(headers, name)) return *id;
+  }
+  return {};
+}
+
+bool is_json(const Headers& headers) {
+  const auto type = classifier::find(headers, "content-type");
+  return type && (type->find("json") != std::string_view::npos) && type->find("ndjson") == std::string_view::npos;
+}
+
+std::optional<std::uint64_t> content_length(const Headers& headers) {
+  const auto text = classifier::find(headers, "content-length");
+  if (!text || text->empty() || text->size() > 18) return std::nullopt;
+  std::uint64_t length = 0;
+  for (const char c : *text) {
+    if (c < '0' || c > '9') return std::nullopt;
+    length = length * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return length;
+}
+
+/// All that the paths below share about one attempt; lives in try_once()'s frame.
+struct Try {
+  const Call& call;
+  Services services;
+  Caller& caller;
+  Signal& signal;
+  CallRecord& record;
+  Attempt attempt{};
+  TimePoint began{};
+  std::unique_ptr<Exchange> exchange{};
+
+  [[nodiscard]] const Dialect& dialect() const { return *call.to->dialect; }
+  [[nodiscard]] const UpstreamConfig::Timeouts& timeouts() const { return call.to->config.timeouts; }
+  [[nodiscard]] TimePoint now() const { return services.runtime.now(); }
+
+  /// Before the caller has a byte, its SDK's patience counts; the call's deadline and the total always do.
+  [[nodiscard]] Bound common_bound() const {
+    Bound bound;
+    bound.also(call.deadline, Clock::Caller);
+    bound.also(later(began, timeouts().total), Clock::Total);
+    if (!attempt.answer_started) bound.also(call.first_content_by, Clock::Caller);
+    return bound;
+  }
+  [[nodiscard]] Bound read_bound() const {
+    Bound bound = common_bound();
+    bound.also(later(now(), timeouts().idle), Clock::Idle);
+    return bound;
+  }
+
+  void say_detail(std::string_view detail) { attempt.row.detail = detail.substr(0, kDetailMax); }
+
+  void failed(Verdict verdict) { attempt.verdict = std::move(verdict); }
+  void failed_by_transport(Transport transport, std::string_view detail) {
+    ProviderAnswer answer;
+    answer.status = exchange->status();
+    answer.headers = &exchange->headers();
+    answer.transport = transport;
+    failed(dialect().judge(call.endpoint, answer));
+    say_detail(detail);
+  }
+  void timed_out(Clock clock) {
+    attempt.callers_deadline = clock == Clock::Caller;
+    failed({.cls = Class::Timeout, .retryable = !attempt.callers_deadline, .rule = "our clock"});
+    say_detail(words_of(clock));
+  }
+  void stopped() {
+    attempt.stopped = signal.stopped();
+    failed({.cls = Class::Cancelled, .rule = "stopped"});
+  }
+  /// What is neither data nor an end.
+  void broke_off(Exchange::Got got, Clock clock) {
+    if (got == Exchange::Got::Stopped) stopped();
+    if (got == Exchange::Got::TimedOut) timed_out(clock);
+    if (got == Exchange::Got::Failed) failed_by_transport(exchange->transport(), exchange->failure());
+  }
+  /// The caller can no longer be reached.
+  void caller_left() {
+    signal.stop(StopReason::CallerGone);
+    stopped();
+  }
+
+  [[nodiscard]] AnswerHead providers_head() const { return {exchange->status(), passable(exchange->headers())}; }
+  void content_began() {
+    if (!attempt.first_content) attempt.first_content = now();
+  }
+};
+
+Outbound outbound_for(const Call& call) {
+  Outbound out;
+  out.method = call.request.method;
+  out.target = call.target;
+  out.headers.reserve(call.request.headers.size() + 1);
+  for (const classifier::Header& header : call.request.headers) {
+    if (call.endpoint.understood && same_name(header.name, "accept-encoding")) continue;
+    out.headers.push_back(header);
+  }
+  // What we must read is asked for without encoding: every client takes that, and events stay events.
+  if (call.endpoint.understood) out.headers.push_back({"Accept-Encoding", "identity"});
+  out.body = call.request.body;
+  out.wire = call.to->wire;
+  return out;
+}
+
+/// A visible end for an answer that was begun: the dialect's error event, unless the provider has sent its own.
+LastWord broken(const Try& t, bool with_event) {
+  LastWord last;
+  last.how = LastWord::How::Abort;
+  if (!with_event) return last;
+  classifier::OwnError error;
+  error.status = t.attempt.verdict.cls == Class::Timeout ? 504 : 502;
+  error.cls = t.attempt.verdict.cls;
+  error.code = "callgate_stream_broken";
+  error.message = "The answer broke off before its end: " +
+                  (t.attempt.row.detail.empty() ? std::string{"the provider ended the stream without its end marker"}
+                                                : t.attempt.row.detail);
+  error.call_id = t.call.id;
+  last.bytes = t.dialect().error_event(t.call.endpoint, error);
+  return last;
+}
+
+/// Held whole, judged, not yet sent. Longer than what may be held: it goes on as relay() does.
+task<void> relay(Try& t, std::string first);
+
+task<void> hold_whole(Try& t) {
+  std::string body;
+  std::string piece;
+  for (;;) {
+    const Bound bound = t.read_bound();
+    const Exchange::Got got = co_await t.exchange->read(piece, bound.when);
+    if (got == Exchange::Got::Data) {
+      body.empty() ? body.swap(piece) : static_cast<void>(body.append(piece));
+      piece.clear();
+      if (body.size() > t.call.policy->hold_unary) {
+        co_await relay(t, std::move(body));
+        co_return;
+      }
+      continue;
+    }
+    if (got != Exchange::Got::End) {
+      t.broke_off(got, bound.clock);
+      co_return;
+    }
+    break;
+  }
+  t.content_began();
+  ProviderAnswer answer;
+  answer.status = t.exchange->status();
+  answer.headers = &t.exchange->headers();
+  answer.body = body;
+  answer.now = t.services.runtime.wall_now();
+  t.failed(t.dialect().judge(t.call.endpoint, answer));
+  if (t.attempt.good() || t.call.endpoint.understood) {
+    t.attempt.row.usage = t.dialect().read_usage(t.call.endpoint, t.call.facts, answer);
+  }
+  t.attempt.providers_answer = true;
+  t.attempt.last.how = LastWord::How::Answer;
+  t.attempt.last.head = t.providers_head();
+  t.attempt.last.bytes = std::move(body);
+  // An error inside a 200 becomes a real one, so that SDKs see it for what it is.
+  if (!t.attempt.good() && t.attempt.last.head.status < 300) {
+    t.attempt.last.head.status = t.dialect().status_of(t.attempt.verdict.cls);
+  }
+}
+
+/// Passed through as it comes; only the end waits for the ledger. `first` has been read already.
+task<void> relay(Try& t, std::string first) {
+  bool ended = false;
+  if (first.empty()) {
+    // Until a first byte is here, nothing is promised to the caller, and a failure can still be repeated.
+    const Bound bound = t.read_bound();
+    const Exchange::Got got = co_await t.exchange->read(first, bound.when);
+    if (got != Exchange::Got::Data && got != Exchange::Got::End) {
+      t.broke_off(got, bound.clock);
+      co_return;
+    }
+    ended = got == Exchange::Got::End;
+  }
+  const auto length = content_length(t.exchange->headers());
+  ProviderAnswer answer;
+  answer.status = t.exchange->status();
+  answer.headers = &t.exchange->headers();
+  answer.body = first;
+  answer.truncated = true;
+  answer.now = t.services.runtime.wall_now();
+  t.failed(t.dialect().judge(t.call.endpoint, answer));
+
+  AnswerHead head = t.providers_head();
+  add_our_headers(head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
+  t.caller.begin(std::move(head), length);
+  t.attempt.answer_started = true;
+  t.content_began();
+
+  std::uint64_t passed = 0;
+  std::string last = std::move(first);
+  std::string piece;
+  while (!ended) {
+    // With a known length the piece that completes it is the body's end, which waits for the ledger.
+    const bool complete = length && passed + last.size() >= *length;
+    if (!last.empty() && !complete) {
+      passed += last.size();
+      if (!co_await t.caller.send(last)) {
+        t.caller_left();
+        co_return;
+      }
+      last.clear();
+    }
+    const Bound bound = t.read_bound();
+    const Exchange::Got got = co_await t.exchange->read(piece, bound.when);
+    if (got == Exchange::Got::Data) {
+      last.empty() ? last.swap(piece) : static_cast<void>(last.append(piece));
+      piece.clear();
+      continue;
+    }
+    if (got != Exchange::Got::End) {
+      t.broke_off(got, bound.clock);
+      t.attempt.last = broken(t, false);
+      co_return;
+    }
+    ended = true;
+  }
+  t.attempt.providers_answer = true;
+  t.attempt.last.how = LastWord::How::Finish;
+  t.attempt.last.bytes = std::move(last);
+}
+
+/// Opens the caller's answer with what was held of the stream's head.
+void commit(Try& t) {
+  AnswerHead head = t.providers_head();
+  add_our_headers(head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
+  t.caller.begin(std::move(head), std::nullopt);
+  t.attempt.answer_started = true;
+}
+
+void take_error(Try& t, classifier::StreamReader& reader) {
+  t.failed(*reader.error());
+  t.say_detail("error inside the stream");
+  if (t.attempt.answer_started) return;
+  t.attempt.providers_answer = true;
+  t.attempt.last.how = LastWord::How::Answer;
+  t.attempt.last.head = t.providers_head();
+  t.attempt.last.head.status = reader.error_status();
+  set(t.attempt.last.head.headers, "Content-Type", "application/json");
+  t.attempt.last.bytes = reader.error_body();
+}
+
+/// Event by event. Nothing goes out before content, so that an error in the stream's head can be repeated unseen.
+task<void> relay_stream(Try& t) {
+  const auto reader = t.dialect().stream_reader(t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage);
+  const Config::Stream& policy = t.call.policy->stream;
+  const std::string_view heartbeat =
+      policy.heartbeat > milliseconds::zero() ? t.dialect().heartbeat(t.call.endpoint) : std::string_view{};
+  const TimePoint hold_until = t.now() + policy.hold_head;
+  const milliseconds idle = t.timeouts().idle;
+  TimePoint last_event = t.now();
+  TimePoint last_sent = t.now();
+  TimePoint terminal_at{};
+  std::uint64_t events = 0;
+  std::string piece;
+
+  for (;;) {
+    const bool started = t.attempt.answer_started;
+    Bound bound = t.read_bound();
+    if (idle > milliseconds::zero()) bound.also(last_event + idle * kIdleTimesWithoutEvent, Clock::Idle);
+    if (!started) {
+      bound.also(hold_until, Clock::Hold);
+      // The provider's head is here: at the end of the SDK's patience it is passed on, which is not a failure.
+      if (bound.clock == Clock::Caller && bound.when < t.call.deadline) bound.clock = Clock::Hold;
+    } else if (!heartbeat.empty() && reader->between_events()) {
+      bound.also(last_sent + policy.heartbeat, Clock::Heartbeat);
+    }
+    if (reader->terminal()) bound.also(terminal_at + kAfterTerminal, Clock::AfterTerminal);
+
+    const Exchange::Got got = co_await t.exchange->read(piece, bound.when);
+
+    if (got == Exchange::Got::Data) {
+      reader->feed(piece);
+      piece.clear();
+      if (reader->events() != events) {
+        events = reader->events();
+        last_event = t.now();
+      }
+      if (reader->terminal() && terminal_at == TimePoint{}) terminal_at = t.now();
+      if (reader->content()) t.content_began();
+      if (!started) {
+        if (reader->error()) {
+          take_error(t, *reader);
+          break;
+        }
+        if (reader->content() || reader->terminal() || reader->held_bytes() > policy.hold_bytes) commit(t);
+      }
+    } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Hold) {
+      commit(t);
+    } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Heartbeat) {
+      if (!co_await t.caller.send(heartbeat)) {
+        t.caller_left();
+        break;
+      }
+      last_sent = t.now();
+      continue;
+    } else if (got == Exchange::Got::End || (got == Exchange::Got::TimedOut && bound.clock == Clock::AfterTerminal)) {
+      t.failed(reader->finish(std::nullopt));
+      if (reader->error()) take_error(t, *reader);
+      if (!started && t.attempt.good()) commit(t);
+      if (!t.attempt.answer_started) break;
+      t.attempt.last.bytes = std::exchange(reader->forward(), {}) + std::exchange(reader->tail(), {});
+      // An error event of the provider's own is visible enough; without one a missing end marker must not look whole.
+      t.attempt.last.how = LastWord::How::Finish;
+      t.attempt.providers_answer = true;
+      if (!t.attempt.good() && !reader->error()) t.attempt.last = broken(t, true);
+      break;
+    } else {
+      // Cut, silent for too long, or nobody wants it any more. A marker that had come makes it whole all the same.
+      t.failed(reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout));
+      if (t.attempt.good() && got != Exchange::Got::Stopped) {
+        if (!started) commit(t);
+        t.attempt.last.bytes = std::exchange(reader->tail(), {});
+        t.attempt.last.how = LastWord::How::Finish;
+        t.attempt.providers_answer = true;
+        break;
+      }
+      t.broke_off(got, bound.clock);
+      if (t.attempt.answer_started) t.attempt.last = broken(t, !reader->error());
+      break;
+    }
+
+    if (t.attempt.answer_started && !reader->forward().empty()) {
+      const bool reached = co_await t.caller.send(reader->forward());
+      reader->forward().clear();
+      if (!reached) {
+        t.caller_left();
+        break;
+      }
+      last_sent = t.now();
+    }
+    if (reader->complete()) {
+      assert(t.attempt.answer_started);
+      t.failed(reader->finish(std::nullopt));
+      t.attempt.last.bytes = std::exchange(reader->tail(), {});
+      t.attempt.last.how = LastWord::How::Finish;
+      t.attempt.providers_answer = true;
+      t.services.upstream.retire(std::move(t.exchange));
+      break;
+    }
+  }
+  t.attempt.row.usage = reader->usage();
+}
+
+/// Redirects lead a client away from us, and its credentials with it; none is followed or passed on.
+void refuse_redirect(Try& t) {
+  t.failed({.cls = Class::InvalidRequest, .rule = "redirect"});
+  t.say_detail("the provider answered with a redirect, which callgate neither follows nor passes on; check upstreams.*.url");
+}
+
+}  // namespace
+
+task<Attempt> try_once(const Call& call, int number, Services services, Caller& caller, Signal& signal,
+                       CallRecord& record) {
+  Try t{call, services, caller, signal, record};
+  t.began = t.now();
+  t.attempt.row.number = number;
+  t.attempt.row.upstream = call.to->config.name;
+  Outbound out = outbound_for(call);
+  t.exchange = services.upstream.start(std::move(out), signal);
+
+  Bound bound = t.common_bound();
+  bound.also(later(t.began, t.timeouts().first_byte), Clock::FirstByte);
+  const Exchange::Got got = co_await t.exchange->head(bound.when);
+  if (got != Exchange::Got::Head) {
+    t.broke_off(got, bound.clock);
+  } else {
+    const int status = t.exchange->status();
+    const Headers& headers = t.exchange->headers();
+    t.attempt.row.status = status;
+    t.attempt.row.provider_request_id = request_id_of(t.dialect(), headers).substr(0, 128);
+    const bool good = status >= 200 && status < 300;
+    if (good && t.dialect().is_stream(call.endpoint, call.facts, headers)) {
+      co_await relay_stream(t);
+    } else if (status >= 300 && status < 400 && status != 304) {
+      refuse_redirect(t);
+    } else if (call.request.method == "HEAD" || (good && !is_json(headers) && !call.endpoint.understood)) {
+      std::string nothing;
+      co_await relay(t, std::move(nothing));
+    } else {
+      co_await hold_whole(t);
+    }
+  }
+
+  t.attempt.request_sent = !t.exchange || t.exchange->request_sent();
+  if (t.exchange) {
+    const auto should = classifier::find(t.exchange->headers(), "x-should-retry");
+    t.attempt.forbidden = should && same_name(*should, "false");
+  }
+  t.attempt.row.cls = t.attempt.verdict.cls;
+  t.attempt.row.code = t.attempt.verdict.code;
+  // Its body had gone out, and no answer says what became of it.
+  t.attempt.row.possibly_billed = t.attempt.request_sent && !t.attempt.providers_answer;
+  t.attempt.row.took = std::chrono::duration_cast<std::chrono::microseconds>(t.now() - t.began);
+  co_return std::move(t.attempt);
+}
+
+}  // namespace gateway

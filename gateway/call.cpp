@@ -1,0 +1,288 @@
+#include "gateway/call.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "gateway/answer_headers.h"
+#include "gateway/attempt.h"
+
+namespace gateway {
+namespace {
+
+using classifier::Class;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr int kCallerGoneStatus = 499;  // nginx's; only ever in log, row and metric.
+constexpr milliseconds kDrainRetryAfter{1'000};
+constexpr milliseconds kSdkMaySleep{30'000};
+
+microseconds span(TimePoint from, TimePoint to) { return std::chrono::duration_cast<microseconds>(to - from); }
+
+/// How the story ends: what is remembered, and what is still to be said.
+struct Ending {
+  Outcome outcome = Outcome::Failed;
+  Class cls = Class::Internal;
+  int status = 500;
+  std::string_view reason{};
+  LastWord last{};
+};
+
+std::string_view user_agent_of(const Call& call) {
+  return classifier::find(call.request.headers, "user-agent").value_or(std::string_view{});
+}
+
+/// An error of our own making, as a whole answer.
+Ending own_ending(const Call& call, const CallRecord& record, Outcome outcome, classifier::OwnError error,
+                  std::string_view reason, const ComeBack& come_back) {
+  error.call_id = call.id;
+  OwnAnswer answer = own_answer(*call.to->dialect, error);
+  Ending ending{outcome, error.cls, error.status, reason, {}};
+  add_our_headers(answer.head.headers, record, record.attempts.size(), error.cls, "callgate");
+  set_come_back(answer.head.headers, come_back, user_agent_of(call));
+  ending.last.how = LastWord::How::Answer;
+  ending.last.head = std::move(answer.head);
+  ending.last.bytes = std::move(answer.body);
+  return ending;
+}
+
+Ending drained(const Call& call, const CallRecord& record) {
+  return own_ending(call, record, Outcome::Drained,
+                    {.status = 503, .cls = Class::LocalDraining, .message = "callgate is shutting down; try again",
+                     .code = "callgate_draining"},
+                    "draining", {.retryable = true, .wait = kDrainRetryAfter, .sdk_may_retry = true});
+}
+
+/// The signal said why; whatever the answer's state, it ends accordingly.
+Ending stopped(const Call& call, const CallRecord& record, StopReason why, bool answer_started, LastWord broken) {
+  if (why == StopReason::CallerGone) return {Outcome::Cancelled, Class::Cancelled, kCallerGoneStatus, "caller_gone", {}};
+  if (answer_started) {
+    broken.how = LastWord::How::Abort;
+    const bool shutdown = why == StopReason::Shutdown;
+    return {shutdown ? Outcome::Drained : Outcome::Cancelled, shutdown ? Class::LocalDraining : Class::Cancelled, 200,
+            shutdown ? "shutdown" : "cancelled", std::move(broken)};
+  }
+  if (why == StopReason::Shutdown) return drained(call, record);
+  return own_ending(call, record, Outcome::Cancelled,
+                    {.status = 503, .cls = Class::Cancelled, .message = "the call was cancelled by an operator",
+                     .code = "callgate_cancelled"},
+                    "cancelled", {});
+}
+
+Ending refused(const Call& call, const CallRecord& record, const Refusal& refusal, bool waited_before) {
+  if (refusal.why == Refusal::Why::Draining) return drained(call, record);
+  const bool full = refusal.why == Refusal::Why::QueueFull;
+  if (refusal.why == Refusal::Why::Deadline) {
+    return own_ending(call, record, Outcome::Refused,
+                      {.status = 504, .cls = Class::Timeout, .message = "the call's deadline passed while it waited for a free slot",
+                       .code = "callgate_deadline"},
+                      "deadline_in_queue", {.retryable = true});
+  }
+  // Who has already waited with us is not sent round again by its SDK.
+  const bool sdk_may_retry = full && !waited_before && refusal.retry_after <= kSdkMaySleep;
+  return own_ending(call, record, Outcome::Refused,
+                    {.status = 429, .cls = Class::LocalLimit,
+                     .message = full ? "callgate's queue is full (queue.total)"
+                                     : "the call waited longer than queue.max_wait for a free slot of upstream " + record.upstream,
+                     .code = full ? "callgate_queue_full" : "callgate_queue_wait"},
+                    full ? "queue_full" : "queue_wait",
+                    {.retryable = true, .wait = refusal.retry_after, .sdk_may_retry = sdk_may_retry});
+}
+
+/// No attempt will follow: the provider's own words, or ours where it had none.
+Ending final_failure(const Call& call, const CallRecord& record, Attempt& attempt, std::string_view reason) {
+  const classifier::Verdict& verdict = attempt.verdict;
+  const ComeBack come_back{.retryable = verdict.retryable, .wait = verdict.retry_after, .sdk_may_retry = false};
+  if (attempt.answer_started) {
+    return {Outcome::Failed, verdict.cls, attempt.row.status, reason, std::move(attempt.last)};
+  }
+  if (attempt.providers_answer) {
+    Ending ending{Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
+    add_our_headers(ending.last.head.headers, record, record.attempts.size(), verdict.cls, "provider");
+    set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
+    return ending;
+  }
+  const bool timeout = verdict.cls == Class::Timeout;
+  std::string message = "No answer from upstream " + record.upstream + ": " +
+                        (attempt.row.detail.empty() ? std::string{classifier::name_of(verdict.cls)} : attempt.row.detail);
+  return own_ending(call, record, Outcome::Failed,
+                    {.status = timeout ? 504 : 502, .cls = verdict.cls, .message = std::move(message),
+                     .code = timeout ? "callgate_timeout" : "callgate_upstream_failed"},
+                    reason, come_back);
+}
+
+Ending answered(const CallRecord& record, Attempt& attempt) {
+  Ending ending{Outcome::Answered, attempt.verdict.cls, attempt.row.status, {}, std::move(attempt.last)};
+  if (ending.last.how == LastWord::How::Answer) {
+    add_our_headers(ending.last.head.headers, record, record.attempts.size(), ending.cls, "provider");
+    add_token_headers(ending.last.head.headers, attempt.row.usage);
+  }
+  return ending;
+}
+
+int earlier_of_class(const CallRecord& record, Class cls) {
+  // The last row is the failure itself.
+  return static_cast<int>(std::ranges::count_if(record.attempts, [&](const AttemptRow& row) { return row.cls == cls; })) - 1;
+}
+
+/// Sleeps out a backoff; false if the call ended meanwhile.
+task<bool> wait_until(TimePoint when, Services services, Signal& signal) {
+  while (services.runtime.now() < when) {
+    if (signal.stopped() || signal.draining()) co_return false;
+    co_await services.runtime.wait(signal, when);
+  }
+  co_return !signal.stopped() && !signal.draining();
+}
+
+task<Ending> play(const Call& call, Services services, Caller& caller, Signal& signal, CallRecord& record) {
+  co_await services.ledger.claim(record, signal);
+
+  const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
+  Ask ask{call.to->config.name, call.lane, std::min(call.deadline, call.first_content_by), false};
+  TimePoint first_began{};
+  microseconds backed_off{0};  // Before the attempt that comes next.
+  bool hinted = false;
+  for (int number = 1;; ++number) {
+    const TimePoint asked = services.runtime.now();
+    std::expected<Permit, Refusal> admitted = co_await services.admission.admit(ask, signal);
+    record.queued += span(asked, services.runtime.now());
+    if (signal.stopped()) {
+      LastWord nothing;
+      co_return stopped(call, record, *signal.stopped(), false, std::move(nothing));
+    }
+    if (!admitted) co_return refused(call, record, admitted.error(), number > 1 || record.queued > milliseconds{100});
+    Permit permit = std::move(*admitted);
+    if (number == 1) first_began = services.runtime.now();
+
+    OpenRow row{call.id, number, call.to->config.name};
+    co_await services.ledger.open(row, signal);
+
+    // From here the attempt's own row is open and must end, whatever happens.
+    Attempt attempt = co_await try_once(call, number, services, caller, signal, record);
+    permit.release();
+    attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(backed_off);
+    attempt.row.waited_for_hint = hinted;
+    if (attempt.first_content && !record.first_content) {
+      record.first_content = span(call.request.arrived, *attempt.first_content);
+    }
+    record.usage = attempt.row.usage;
+    record.attempts.push_back(attempt.row);
+
+    if (attempt.stopped) co_return stopped(call, record, *attempt.stopped, attempt.answer_started, std::move(attempt.last));
+    if (attempt.good()) co_return answered(record, attempt);
+
+    const budget::FailedAttempt failed{.number = number,
+                                       .same_class_before = earlier_of_class(record, attempt.verdict.cls),
+                                       .verdict = attempt.verdict,
+                                       .status = attempt.row.status,
+                                       .forbidden = attempt.forbidden,
+                                       .request_sent = attempt.request_sent,
+                                       .replay_safe = call.endpoint.replay_safe,
+                                       .answer_started = attempt.answer_started,
+                                       .callers_deadline = attempt.callers_deadline,
+                                       .first_began = first_began,
+                                       .deadline = ask.deadline};
+    const TimePoint now = services.runtime.now();
+    const budget::NextStep next = retry.after(failed, now, services.runtime.roll());
+    if (const auto* why = std::get_if<budget::GaveUp>(&next)) {
+      co_return final_failure(call, record, attempt, budget::name_of(*why));
+    }
+
+    const budget::RetryAt at = std::get<budget::RetryAt>(next);
+    const bool slept = co_await wait_until(at.when, services, signal);
+    backed_off = span(now, services.runtime.now());
+    hinted = at.hinted;
+    record.backed_off += backed_off;
+    if (signal.stopped()) {
+      LastWord nothing;
+      co_return stopped(call, record, *signal.stopped(), false, std::move(nothing));
+    }
+    if (!slept) co_return drained(call, record);
+    ask.again = true;
+  }
+}
+
+/// Our own bug must not cost the caller an answer, nor us the row.
+Ending internal_error(const Call& call, const CallRecord& record, bool begun) {
+  if (begun) {
+    Ending ending;
+    ending.reason = "bug";
+    ending.last.how = LastWord::How::Abort;
+    return ending;
+  }
+  return own_ending(call, record, Outcome::Failed,
+                    {.status = 500, .cls = Class::Internal, .message = "callgate failed inside; its log has the call's id",
+                     .code = "callgate_internal"},
+                    "bug", {});
+}
+
+CallRecord begin_record(const Call& call) {
+  CallRecord record;
+  record.id = call.id;
+  record.tenant = call.tenant;
+  record.lane = call.lane;
+  record.run_id = call.run_id;
+  record.upstream = call.to->config.name;
+  record.dialect = call.to->dialect->name();
+  record.operation = classifier::name_of(call.endpoint.operation);
+  record.method = call.request.method;
+  record.path = call.path;
+  record.model = call.facts.model;
+  record.stream = call.facts.stream;
+  record.sdk_retry = call.sdk_retry;
+  record.bytes_in = call.request.body ? call.request.body->size() : 0;
+  return record;
+}
+
+task<void> say(LastWord last, Caller& caller) {
+  switch (last.how) {
+    case LastWord::How::Nothing:
+      if (caller.begun()) caller.abort();
+      break;
+    case LastWord::How::Answer: {
+      co_await caller.answer(std::move(last.head), last.bytes);
+      break;
+    }
+    case LastWord::How::Finish:
+      co_await caller.finish(last.bytes);
+      break;
+    case LastWord::How::Abort:
+      if (!last.bytes.empty()) co_await caller.send(last.bytes);
+      caller.abort();
+      break;
+  }
+}
+
+}  // namespace
+
+task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& signal) {
+  CallRecord record = begin_record(call);
+  Ending ending;
+  try {
+    ending = co_await play(call, services, caller, signal, record);
+  } catch (const std::exception& bug) {
+    record.bug = bug.what();
+    if (record.bug.empty()) record.bug = "exception";
+  }
+  if (!record.bug.empty()) ending = internal_error(call, record, caller.begun());
+
+  // The provider bills us whoever hung up, so every way out leads to this line, and the caller's last byte behind it.
+  record.outcome = ending.outcome;
+  record.cls = ending.cls;
+  record.status = ending.status;
+  record.reason = ending.reason;
+  record.duration = span(call.request.arrived, services.runtime.now());
+  try {
+    record.commit_late = !co_await services.ledger.end(record);
+  } catch (const std::exception& bug) {
+    record.bug = bug.what();
+    record.commit_late = true;
+  }
+  co_await say(std::move(ending.last), caller);
+  record.bytes_out = caller.bytes_sent();
+  record.duration = span(call.request.arrived, services.runtime.now());
+  co_return record;
+}
+
+}  // namespace gateway

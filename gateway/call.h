@@ -1,0 +1,54 @@
+#pragma once
+// The story of one call, from admission to the caller's last byte.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "budget/lane.h"
+#include "budget/retry_policy.h"
+#include "classifier/dialect.h"
+#include "gateway/config.h"
+#include "gateway/services.h"
+
+namespace gateway {
+
+/// One upstream as calls see it. Immutable: a reload makes a new one, calls under way keep theirs.
+struct Target {
+  UpstreamConfig config{};
+  const classifier::Dialect* dialect = nullptr;
+  std::shared_ptr<const WireOptions> wire{};
+};
+
+/// The numbers of one configuration, shared by all calls that began under it.
+struct CallPolicy {
+  std::array<budget::RetryPolicy, 3> retry{};  // By lane.
+  Config::Stream stream{};
+  std::uint64_t hold_unary = 4 * 1024 * 1024;
+};
+
+/// One call, as the front door understood it.
+struct Call {
+  std::string id{};                            // UUIDv7.
+  std::string tenant{};
+  budget::Lane lane = budget::Lane::Bulk;
+  std::string run_id{};
+  Inbound request{};                           // Headers as they go on; ours are gone.
+  std::string path{};                          // Below the upstream's name, without query.
+  std::string target{};                        // The same with query, as sent to the provider.
+  bool sdk_retry = false;
+  std::shared_ptr<const Target> to{};
+  std::shared_ptr<const CallPolicy> policy{};
+  classifier::Endpoint endpoint{};
+  classifier::RequestFacts facts{};
+  bool hide_usage = false;                     // We asked for usage in the stream; the caller had not.
+  TimePoint deadline = TimePoint::max();       // The whole call.
+  TimePoint first_content_by = TimePoint::max();  // Until then the caller's SDK waits for a first byte.
+};
+
+/// Plays the call to its end: exactly one outcome, one ended row, one end of the answer. Never throws.
+task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& signal);
+
+}  // namespace gateway

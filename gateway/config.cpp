@@ -1,0 +1,928 @@
+#include "gateway/config.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "classifier/dialect.h"
+#include "gateway/config_keys.h"
+#include "gateway/config_values.h"
+#include "gateway/config_yaml.h"
+
+extern char** environ;
+
+namespace gateway {
+namespace {
+
+using Kind = Problem::Kind;
+
+constexpr std::size_t kLargestFile = 1 << 20;
+constexpr std::size_t kMostProblems = 200;
+constexpr std::string_view kVariablePrefix = "CALLGATE_";
+
+/// What other programs call these keys.
+struct OtherName {
+  std::string_view word;
+  std::string_view key;
+};
+constexpr OtherName kOtherNames[] = {
+    {"base_url", "url"},        {"endpoint", "url"},     {"api_base", "url"},          {"host", "url"},
+    {"provider", "dialect"},    {"type", "dialect"},     {"api", "dialect"},           {"api_key", "credentials"},
+    {"key", "credentials"},     {"keys", "credentials"}, {"api_keys", "credentials"},  {"timeout", "timeouts"},
+    {"port", "data"},           {"address", "data"},     {"max_attempts", "attempts"}, {"max_retries", "attempts"},
+    {"providers", "upstreams"}, {"logging", "log"},      {"server", "listen"},         {"retries", "retry"},
+};
+
+struct Place {
+  std::string file{};
+  int line = 0;
+  int column = 0;
+};
+
+/// What somebody decided, and where.
+struct Decision {
+  const Key* key = nullptr;
+  Value value{};
+  Place place{};
+  std::string origin{};
+};
+
+bool is_single(Type type) {
+  return type != Type::Map && type != Type::List && type != Type::Texts && type != Type::Secret &&
+         type != Type::Anything;
+}
+
+std::string lower(std::string_view text) {
+  std::string out{text};
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+Path operator/(Path path, std::string_view part) {
+  path.emplace_back(part);
+  return path;
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::vector<std::string> names_below(const Branch& branch) {
+  std::vector<std::string> names;
+  for (const auto& [name, child] : branch.named) names.emplace_back(name);
+  return names;
+}
+
+/// Path patterns of the groups that have a key of this name.
+std::vector<std::string> groups_with(std::string_view name) {
+  std::vector<std::string> groups;
+  for (const Key& key : config_keys()) {
+    const std::size_t dot = key.path.rfind('.');
+    if (dot != std::string_view::npos && key.path.substr(dot + 1) == name)
+      groups.emplace_back(key.path.substr(0, dot));
+  }
+  return groups;
+}
+
+std::string say_unknown(std::string_view name, const Branch& branch) {
+  if (name == "<<") return "merge keys (<<) are not supported; use an alias for the whole map, or write the keys out";
+  const std::vector<std::string> names = names_below(branch);
+  const std::string unknown = "unknown key; ";
+  for (const OtherName& other : kOtherNames) {
+    if (other.word == lower(name) && branch.find(other.key))
+      return unknown + "here it is called " + std::string{other.key};
+  }
+  if (const std::string meant = nearest(name, names); !meant.empty()) return unknown + "did you mean " + meant + "?";
+  const std::vector<std::string> groups = groups_with(name);
+  if (!groups.empty() && groups.size() <= 3)
+    return unknown + "it belongs in " + listed(groups) + " (check the indentation)";
+  return unknown + "there are: " + listed(names);
+}
+
+/// CALLGATE_RETRY__BASE
+std::string variable_of(std::string_view key_path) {
+  std::string name{kVariablePrefix};
+  for (const char c : key_path) name += c == '.' ? "__" : std::string(1, static_cast<char>(std::toupper(c)));
+  return name;
+}
+
+std::string form_found(const YamlNode& node) {
+  constexpr std::string_view kForms[] = {"empty", "a single value", "a list", "a map"};
+  return std::string{kForms[static_cast<std::size_t>(node.form)]};
+}
+
+/// From texts to decisions, and on the way everything that is wrong.
+class Reader {
+ public:
+  Reader(std::string file, const Overrides& overrides) : file_(std::move(file)), overrides_(overrides) {}
+
+  void read_file(std::string_view text);
+  void read_environment();
+  void read_sets();
+  Loaded finish();
+
+ private:
+  // Walking the file. `key_place`: where the key stands whose value this is. `refused`: something above is not in
+  // this version, so what is below need not say so again.
+  void walk(const YamlNode& node, const Branch& branch, const Path& path, const Place& key_place, bool refused);
+  void walk_map(const YamlNode& node, const Branch& branch, const Path& path, bool refused);
+  void read_scalar(const YamlNode& node, const Key& key, const Path& path, bool refused);
+  void read_list(const YamlNode& node, const Key& key, const Path& path, const Place& key_place, bool refused);
+  void read_secret(const YamlNode& node, const Key& key, const Path& path, const Place& key_place, bool refused);
+  void wrong_form(const YamlNode& node, const Branch& branch, const Path& path, const Place& key_place);
+  [[nodiscard]] std::optional<Written> written(const YamlNode& node, const Path& path);
+
+  void decide(const Key& key, const Path& path, Value value, const Place& place, std::string origin, bool refused);
+  void override_one(const Path& path, const Branch& branch, const std::string& text, const std::string& origin);
+  [[nodiscard]] std::optional<std::pair<Path, const Branch*>> find_by_variable(std::string_view name) const;
+
+  /// Names that exist below a group: built in, in the file, or set.
+  [[nodiscard]] std::set<std::string> names_in(std::string_view group) const;
+  void settle(const Key& key, const Path& path, const std::string& name, Loaded& loaded) const;
+  void settle_all(Loaded& loaded) const;
+
+  void check_listen(const Config& config);
+  void check_upstreams(const Config& config);
+  void check_default_upstreams(const Config& config);
+  void check_routes(const Config& config);
+  void check_sizes(const Config& config);
+
+  void add(Kind kind, const Place& place, const Path& path, std::string message);
+  void warn(Kind kind, const Place& place, const Path& path, std::string message);
+  void refuse(const Key& key, const Place& place, const Path& path);
+  [[nodiscard]] Place place_of(const YamlNode& node) const { return {file_, node.line, node.column}; }
+  /// Where this was decided, or the next thing above it.
+  [[nodiscard]] Place place_of(Path path) const;
+
+  std::string file_;
+  const Overrides& overrides_;
+  std::map<Path, Decision> decisions_{};
+  std::map<Path, Place> entries_{};  // Names in groups of names: {"upstreams", "openai-eu"}.
+  std::vector<Problem> problems_{};
+};
+
+void Reader::add(Kind kind, const Place& place, const Path& path, std::string message) {
+  Problem problem;
+  problem.kind = kind;
+  problem.file = place.file;
+  problem.line = place.line;
+  problem.column = place.column;
+  problem.path = text_of(path);
+  problem.message = std::move(message);
+  problems_.push_back(std::move(problem));
+}
+
+void Reader::warn(Kind kind, const Place& place, const Path& path, std::string message) {
+  add(kind, place, path, std::move(message));
+  problems_.back().severity = Problem::Severity::Warning;
+}
+
+void Reader::refuse(const Key& key, const Place& place, const Path& path) {
+  std::string message = "not in this version: " + std::string{key.later} + "; ";
+  if (key.standard.empty()) {
+    message += "remove it";
+  } else {
+    message += "remove it or leave it at " + std::string{key.standard};
+  }
+  add(Kind::NotInThisVersion, place, path, std::move(message));
+}
+
+Place Reader::place_of(Path path) const {
+  for (; !path.empty(); path.pop_back()) {
+    if (const auto decision = decisions_.find(path); decision != decisions_.end()) return decision->second.place;
+    if (const auto entry = entries_.find(path); entry != entries_.end()) return entry->second;
+  }
+  return {file_, 0, 0};
+}
+
+void Reader::read_file(std::string_view text) {
+  std::vector<Problem> found;
+  const YamlDocument document = read_yaml(text, found);
+  for (Problem& problem : found) {
+    problem.file = file_;
+    problems_.push_back(std::move(problem));
+  }
+  if (!document.root || document.root->form == YamlNode::Form::Null) return;
+  if (document.root->form != YamlNode::Form::Map) {
+    add(Kind::Type,
+        place_of(*document.root),
+        {},
+        "must be a map of keys such as listen: and upstreams: (is " + form_found(*document.root) + ")");
+    return;
+  }
+  walk_map(*document.root, config_tree(), {}, false);
+}
+
+void Reader::walk_map(const YamlNode& node, const Branch& branch, const Path& path, bool refused) {
+  for (const YamlNode::Entry& entry : node.entries) {
+    const Path child_path = path / entry.key;
+    const Place place{file_, entry.line, entry.column};
+    if (entry.key.find("${") != std::string::npos) {
+      add(Kind::Syntax, place, child_path, "a key cannot have a substitution; only values can");
+      continue;
+    }
+    const Branch* child = branch.find(entry.key);
+    if (!child) {
+      add(Kind::UnknownKey, place, child_path, say_unknown(entry.key, branch));
+      continue;
+    }
+    const bool is_name = child == branch.any.get();
+    if (is_name) entries_.emplace(child_path, place);
+    if (is_name && !refused && child->key && !child->key->later.empty() && child->key->type == Type::Map &&
+        !is_built_in(child_path)) {
+      refuse(*child->key, place, child_path);
+      walk(*entry.value, *child, child_path, place, true);
+    } else {
+      walk(*entry.value, *child, child_path, place, refused);
+    }
+  }
+}
+
+void Reader::walk(const YamlNode& node, const Branch& branch, const Path& path, const Place& key_place,
+                  bool refused) {
+  const Type type = branch.key ? branch.key->type : Type::Map;
+  switch (node.form) {
+    case YamlNode::Form::Null:
+      // "retry:" with its keys commented out is a group that says nothing.
+      if (is_single(type) || type == Type::Secret || (type == Type::Texts && branch.key->standard.empty())) {
+        add(Kind::Missing, key_place, path, "has no value; write one, or remove the line");
+      }
+      return;
+    case YamlNode::Form::Scalar:
+      if (is_single(type)) return read_scalar(node, *branch.key, path, refused);
+      break;
+    case YamlNode::Form::List:
+      if (type == Type::Texts) return read_list(node, *branch.key, path, key_place, refused);
+      if (!branch.items) break;
+      if (branch.key && !branch.key->later.empty() && !node.items.empty() && !refused) {
+        refuse(*branch.key, key_place, path);
+        refused = true;
+      }
+      for (std::size_t i = 0; i < node.items.size(); ++i) {
+        const Path item = path / ("[" + std::to_string(i) + "]");
+        walk(*node.items[i], *branch.items, item, place_of(*node.items[i]), refused);
+      }
+      return;
+    case YamlNode::Form::Map:
+      if (type == Type::Secret) return read_secret(node, *branch.key, path, key_place, refused);
+      if (type == Type::Anything && node.entries.empty()) return;
+      if (branch.any || !branch.named.empty()) return walk_map(node, branch, path, refused);
+      break;
+  }
+  if (type == Type::Anything) {
+    if (!refused) refuse(*branch.key, key_place, path);
+    return;
+  }
+  wrong_form(node, branch, path, key_place);
+}
+
+void Reader::wrong_form(const YamlNode& node, const Branch& branch, const Path& path, const Place& key_place) {
+  const Place place = node.form == YamlNode::Form::Scalar ? place_of(node) : key_place;
+  const Type type = branch.key ? branch.key->type : Type::Map;
+  if (type == Type::Secret) {
+    add(Kind::Secret,
+        place,
+        path,
+        "must not stand in the configuration itself; write {file: /path/to/it} or {env: NAME_OF_A_VARIABLE}");
+    return;
+  }
+  // What is there is not repeated: beside a list of keys somebody may have written the key itself.
+  std::string is = " (is " + form_found(node);
+  std::string form = form_of(branch.key ? *branch.key : Key{.path = {}, .type = Type::Map});
+  if (type == Type::Map && !branch.named.empty()) form = "must be a map of keys: " + listed(names_below(branch));
+  if (type == Type::Map && branch.any) form = "must be a map of names";
+  if (node.form == YamlNode::Form::Scalar && type == Type::Texts) is += "; write it in [ ]";
+  const std::size_t colon = node.text.find(':');
+  if (type == Type::Map && colon != std::string::npos && colon > 0 && branch.find(node.text.substr(0, colon))) {
+    is += "; a space is missing after " + node.text.substr(0, colon + 1);
+  }
+  add(Kind::Type, place, path, form + is + ")");
+}
+
+std::optional<Written> Reader::written(const YamlNode& node, const Path& path) {
+  auto substituted = substitute(node.text, overrides_.environment);
+  if (!substituted) {
+    add(substituted.error().kind, place_of(node), path, substituted.error().message);
+    return std::nullopt;
+  }
+  // The value of a variable is not repeated; it may be a secret that was put in the wrong place.
+  const std::string said = substituted->any ? "what " + say(node.text) + " stands for" : say(node.text);
+  return Written{.text = substituted->text, .said = said, .quoted = node.quoted, .untyped = substituted->any};
+}
+
+void Reader::read_scalar(const YamlNode& node, const Key& key, const Path& path, bool refused) {
+  const std::optional<Written> found = written(node, path);
+  if (!found) return;
+  auto value = read_value(key, *found);
+  if (!value) {
+    add(value.error().kind, place_of(node), path, value.error().message);
+    return;
+  }
+  decide(key, path, std::move(*value), place_of(node), file_ + ":" + std::to_string(node.line), refused);
+}
+
+void Reader::read_list(const YamlNode& node, const Key& key, const Path& path, const Place& key_place, bool refused) {
+  std::vector<Written> items;
+  bool good = true;
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const YamlNode& item = *node.items[i];
+    const Path item_path = path / ("[" + std::to_string(i) + "]");
+    if (item.form != YamlNode::Form::Scalar) {
+      add(Kind::Type, place_of(item), item_path, "must be text (is " + form_found(item) + ")");
+      good = false;
+      continue;
+    }
+    std::optional<Written> found = written(item, item_path);
+    const Key text_key{.path = key.path, .type = Type::Text};
+    const auto value = found ? read_value(text_key, *found) : std::expected<Value, Mistake>{};
+    if (!value) add(value.error().kind, place_of(item), item_path, value.error().message);
+    good = good && found && value;
+    if (found) items.push_back(std::move(*found));
+  }
+  if (!good) return;
+  auto value = read_texts(key, items);
+  if (!value) {
+    add(value.error().kind, place_of(node), path, value.error().message);
+    return;
+  }
+  decide(key, path, std::move(*value), key_place, file_ + ":" + std::to_string(node.line), refused);
+}
+
+void Reader::read_secret(const YamlNode& node, const Key& key, const Path& path, const Place& key_place,
+                         bool refused) {
+  const bool one = node.entries.size() == 1 && (node.entries[0].key == "file" || node.entries[0].key == "env") &&
+                   node.entries[0].value->form == YamlNode::Form::Scalar;
+  if (!one) {
+    add(Kind::Secret, key_place, path, form_of(key));
+    return;
+  }
+  const YamlNode& where = *node.entries[0].value;
+  const std::optional<Written> found = written(where, path / node.entries[0].key);
+  if (!found) return;
+  const bool named = node.entries[0].key == "file" ? !found->text.empty() : is_variable_name(found->text);
+  if (!named) {
+    // Not repeated: it may be the secret.
+    add(Kind::Secret,
+        place_of(where),
+        path / node.entries[0].key,
+        node.entries[0].key == "file" ? "must be the path of a file" : "must be the name of an environment variable");
+    return;
+  }
+  Value value{.shown = "{" + node.entries[0].key + ": " + yaml_text(found->text) + "}", .text = found->text};
+  decide(key, path, std::move(value), key_place, file_ + ":" + std::to_string(node.line), refused);
+}
+
+void Reader::decide(const Key& key, const Path& path, Value value, const Place& place, std::string origin,
+                    bool refused) {
+  const bool changed = key.standard.empty() || !value.same_as(read_standard(key, key.standard));
+  if (!key.later.empty() && changed && !refused) refuse(key, place, path);
+  decisions_[path] = {&key, std::move(value), place, std::move(origin)};
+}
+
+void Reader::override_one(const Path& path, const Branch& branch, const std::string& text,
+                          const std::string& origin) {
+  const Place place{origin, 0, 0};
+  const Type type = branch.key ? branch.key->type : Type::Map;
+  if (!is_single(type) && type != Type::Texts) {
+    add(Kind::Type, place, path, "cannot be set here; only single values and lists of texts can");
+    return;
+  }
+  std::expected<Value, Mistake> value;
+  if (type == Type::Texts) {
+    std::vector<Written> items;
+    for (std::string_view rest = text; !rest.empty();) {
+      const std::size_t comma = std::min(rest.find(','), rest.size());
+      std::string_view item = rest.substr(0, comma);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+      while (item.starts_with(' ')) item.remove_prefix(1);
+      while (item.ends_with(' ')) item.remove_suffix(1);
+      items.push_back({.text = std::string{item}, .said = say(item), .untyped = true});
+    }
+    value = read_texts(*branch.key, items);
+  } else {
+    value = read_value(*branch.key, {.text = text, .said = say(text), .untyped = true});
+  }
+  if (!value) {
+    add(value.error().kind, place, path, value.error().message);
+    return;
+  }
+  if (path.size() > 1) entries_.emplace(Path{path[0], path[1]}, place);
+  decide(*branch.key, path, std::move(*value), place, origin, false);
+}
+
+/// CALLGATE_UPSTREAMS__OPENAI_EU__URL: levels are parted by "__", and a variable cannot say "-" or ".".
+std::optional<std::pair<Path, const Branch*>> Reader::find_by_variable(std::string_view name) const {
+  Path path;
+  const Branch* branch = &config_tree();
+  while (true) {
+    const std::size_t end = std::min(name.find("__"), name.size());
+    std::string part = lower(name.substr(0, end));
+    const Branch* child = branch->find(part);
+    if (!child || part.empty()) return std::nullopt;
+    if (child == branch->any.get()) {
+      for (const std::string& known : names_in(text_of(path))) {
+        std::string plain = lower(known);
+        std::ranges::replace_if(
+            plain, [](char c) { return c == '-' || c == '.'; }, '_');
+        if (plain == part) part = known;
+      }
+    }
+    path.push_back(part);
+    branch = child;
+    if (end == name.size()) return std::pair{path, branch};
+    name.remove_prefix(end + 2);
+  }
+}
+
+void Reader::read_environment() {
+  std::vector<std::string> right_names;
+  for (const Key& key : config_keys()) {
+    if (is_single(key.type) || key.type == Type::Texts) right_names.push_back(variable_of(key.path));
+  }
+  for (const auto& [name, value] : overrides_.environment) {
+    if (!name.starts_with(kVariablePrefix) || value.empty()) continue;
+    const std::string_view rest = std::string_view{name}.substr(kVariablePrefix.size());
+    const Place place{name, 0, 0};
+    if (rest.find("__") != std::string_view::npos) {
+      if (const auto found = find_by_variable(rest)) {
+        override_one(found->first, *found->second, value, name);
+        continue;
+      }
+      const std::string meant = nearest(name, right_names);
+      add(Kind::UnknownKey,
+          place,
+          {},
+          "names no key; " + (meant.empty() ? "two underscores part the levels, as in CALLGATE_LOG__LEVEL"
+                                            : "did you mean " + meant + "?"));
+      continue;
+    }
+    // Kubernetes sets CALLGATE_PORT and the like for a service of our name, so other variables are not ours to judge,
+    // unless one is a key whose levels are parted by a single underscore.
+    for (const std::string& right : right_names) {
+      std::string single = right;
+      for (std::size_t at = 0; (at = single.find("__")) != std::string::npos;) single.erase(at, 1);
+      if (single == name) warn(Kind::UnknownKey, place, {}, "is not used; did you mean " + right + "?");
+    }
+  }
+}
+
+void Reader::read_sets() {
+  for (const std::string& set : overrides_.sets) {
+    const std::size_t equals = set.find('=');
+    const Path path = path_of(std::string_view{set}.substr(0, equals));
+    const Branch* branch = &config_tree();
+    const Branch* parent = branch;
+    for (auto part = path.begin(); branch && part != path.end(); ++part) {
+      parent = branch;
+      branch = branch->find(*part);
+      if (!branch) {
+        const Path until(path.begin(), part + 1);
+        add(Kind::UnknownKey, {"--set", 0, 0}, until, say_unknown(*part, *parent));
+      }
+    }
+    if (path.empty() || equals == std::string::npos) {
+      add(Kind::Syntax, {"--set", 0, 0}, {}, "must be KEY=VALUE, such as retry.base=1s (is " + say(set) + ")");
+    } else if (branch) {
+      override_one(path, *branch, set.substr(equals + 1), "--set");
+    }
+  }
+}
+
+std::set<std::string> Reader::names_in(std::string_view group) const {
+  std::set<std::string> names;
+  for (const BuiltIn& setting : built_in_settings()) {
+    const Path path = path_of(setting.path);
+    if (path[0] == group) names.insert(path[1]);
+  }
+  for (const auto& [path, place] : entries_) {
+    if (path[0] == group && path.size() == 2) names.insert(path[1]);
+  }
+  return names;
+}
+
+void Reader::settle(const Key& key, const Path& path, const std::string& name, Loaded& loaded) const {
+  const auto decision = decisions_.find(path);
+  const std::string text = text_of(path);
+  const auto built_in = std::ranges::find(built_in_settings(), text, &BuiltIn::path);
+  Setting setting{.path = path};
+  Value value;
+  if (decision != decisions_.end()) {
+    value = decision->second.value;
+    setting.origin = decision->second.origin;
+  } else if (built_in != built_in_settings().end()) {
+    value = read_standard(key, built_in->value);
+    setting.origin = "built in";
+  } else if (!key.standard.empty()) {
+    value = read_standard(key, key.standard);
+    setting.origin = "default";
+  } else {
+    return;
+  }
+  setting.value = value.shown;
+  key.apply(loaded.config, name, value);
+  loaded.settings.push_back(std::move(setting));
+}
+
+void Reader::settle_all(Loaded& loaded) const {
+  const std::span<const Key> keys = config_keys();
+  for (auto key = keys.begin(); key != keys.end();) {
+    const std::size_t star = key->path.find(".*");
+    if (star == std::string_view::npos) {
+      if (key->apply) settle(*key, path_of(key->path), {}, loaded);
+      ++key;
+      continue;
+    }
+    // A group of names: all keys of one name together.
+    const std::string_view group = key->path.substr(0, star);
+    const std::string prefix = std::string{group} + ".*";
+    const auto end = std::find_if(key, keys.end(), [&](const Key& k) { return !k.path.starts_with(prefix); });
+    for (const std::string& name : names_in(group)) {
+      for (auto one = key; one != end; ++one) {
+        if (!one->apply) continue;
+        Path path = path_of(one->path);
+        path[1] = name;
+        settle(*one, path, name, loaded);
+      }
+    }
+    key = end;
+  }
+}
+
+void Reader::check_listen(const Config& config) {
+  const auto data = read_address(config.listen.data);
+  const auto health = read_address(config.listen.health);
+  const Path data_path{"listen", "data"};
+  const Path health_path{"listen", "health"};
+  if (data && !data->loopback) {
+    add(Kind::NotInThisVersion,
+        place_of(data_path),
+        data_path,
+        "not in this version: a data listener that others can reach, since it needs issued keys; use 127.0.0.1:" +
+            std::to_string(data->port) + ", [::1]:" + std::to_string(data->port) + " or unix:/path");
+  }
+  if (health && !health->unix_path.empty()) {
+    add(Kind::Type,
+        place_of(health_path),
+        health_path,
+        "must be host:port; probes and Prometheus cannot use a unix socket");
+  }
+  if (data && health && data->port != 0 && data->port == health->port && data->host == health->host) {
+    add(Kind::Reference,
+        place_of(decisions_.contains(health_path) ? health_path : data_path),
+        decisions_.contains(health_path) ? health_path : data_path,
+        "listen.data and listen.health must not have the same port");
+  }
+  const Path hosts_path{"listen", "hosts"};
+  for (const std::string& host : config.listen.hosts) {
+    const bool v6 = host.starts_with('[') && host.ends_with(']');
+    const bool good = !host.empty() && host.find_first_of(" /*") == std::string::npos &&
+                      (v6 || host.find(':') == std::string::npos);
+    if (!good) {
+      add(Kind::Type,
+          place_of(hosts_path),
+          hosts_path,
+          "must be host names without scheme, port or * (has " + say(host) + "); IPv6 addresses stand in [ ]");
+    }
+  }
+}
+
+void Reader::check_upstreams(const Config& config) {
+  std::vector<std::string> dialects;
+  for (const classifier::Dialect* dialect : classifier::dialects()) dialects.emplace_back(dialect->name());
+
+  for (const std::string_view group : {"upstreams", "routes"}) {
+    for (const std::string& name : names_in(group)) {
+      const Path path{std::string{group}, name};
+      const bool good = !name.empty() && name.size() <= 64 && name != "." && name != ".." &&
+                        name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") == std::string::npos;
+      if (!good) {
+        add(Kind::Type,
+            place_of(path),
+            path,
+            "must be a name of at most 64 small letters, digits, -, _ and ., since it stands in URLs");
+      }
+      if (name == "callgate" || name == "v1" || name == "v1beta") {
+        add(Kind::Reference, place_of(path), path, "is a reserved name; choose another one");
+      }
+    }
+  }
+
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    const Path path{"upstreams", upstream.name};
+    const auto missing = [&](std::string_view key) {
+      // Where it is there but could not be read, that has been said.
+      const Path key_path = path / key;
+      const bool said = std::ranges::any_of(problems_, [&](const Problem& p) { return p.path == text_of(key_path); });
+      if (!said) add(Kind::Missing, place_of(path), path, "needs " + std::string{key} + ", since it is not built in");
+    };
+    if (upstream.dialect.empty()) {
+      missing("dialect");
+    } else if (!classifier::find_dialect(upstream.dialect)) {
+      const std::string meant = nearest(upstream.dialect, dialects);
+      add(Kind::Reference,
+          place_of(path / "dialect"),
+          path / "dialect",
+          "must be a dialect of this version: " + listed(dialects) + " (is " + say(upstream.dialect) +
+              (meant.empty() ? ")" : "; did you mean " + meant + "?)"));
+    }
+    if (upstream.url.empty()) {
+      missing("url");
+    } else if (const auto url = read_url(upstream.url)) {
+      if (!url->https && !url->loopback) {
+        warn(Kind::Exposure,
+             place_of(path / "url"),
+             path / "url",
+             "sends keys and prompts unencrypted to another machine; use https:// if it is there");
+      }
+      if (url->path.ends_with("/v1") || url->path.ends_with("/v1beta")) {
+        warn(Kind::Reference,
+             place_of(path / "url"),
+             path / "url",
+             "ends in " + url->path.substr(url->path.rfind('/')) +
+                 ", which callers' paths begin with; most likely it must go");
+      }
+    }
+    for (const std::string& safe : upstream.replay_safe) {
+      if (!safe.starts_with('/')) {
+        add(Kind::Type,
+            place_of(path / "replay_safe"),
+            path / "replay_safe",
+            "must be paths that begin with / (has " + say(safe) + ")");
+      }
+    }
+  }
+}
+
+void Reader::check_default_upstreams(const Config& config) {
+  const std::set<std::string> routes = names_in("routes");
+  for (const auto& [dialect, name] : config.default_upstream) {
+    const Path path{"default_upstream", dialect};
+    if (!classifier::find_dialect(dialect)) {
+      std::vector<std::string> dialects;
+      for (const classifier::Dialect* known : classifier::dialects()) dialects.emplace_back(known->name());
+      const std::string meant = nearest(dialect, dialects);
+      add(Kind::UnknownKey,
+          place_of(path),
+          path,
+          "is not a dialect of this version; " +
+              (meant.empty() ? "there are: " + listed(dialects) : "did you mean " + meant + "?"));
+      continue;
+    }
+    const auto upstream = std::ranges::find(config.upstreams, name, &UpstreamConfig::name);
+    if (upstream == config.upstreams.end()) {
+      if (routes.contains(name)) continue;
+      std::vector<std::string> names;
+      for (const UpstreamConfig& known : config.upstreams) names.push_back(known.name);
+      const std::string meant = nearest(name, names);
+      add(Kind::Reference,
+          place_of(path),
+          path,
+          "names no upstream (is " + say(name) +
+              (meant.empty() ? "; there are: " + listed(names) + ")" : "; did you mean " + meant + "?)"));
+    } else if (upstream->dialect != dialect && classifier::find_dialect(upstream->dialect)) {
+      add(Kind::Reference,
+          place_of(path),
+          path,
+          "must name an upstream that speaks " + dialect + " (" + say(name) + " speaks " + upstream->dialect + ")");
+    }
+  }
+}
+
+void Reader::check_routes(const Config& config) {
+  std::map<std::string, std::string> dialect_of_route;
+  for (const auto& [path, decision] : decisions_) {
+    if (decision.key->path != "routes.*.try[]" && decision.key->path != "routes.*.try[].upstream") continue;
+    const std::string& name = decision.value.text;
+    const auto upstream = std::ranges::find(config.upstreams, name, &UpstreamConfig::name);
+    if (upstream == config.upstreams.end()) {
+      add(Kind::Reference, decision.place, path, "names no upstream (is " + say(name) + ")");
+      continue;
+    }
+    const std::string& first = dialect_of_route.try_emplace(path[1], upstream->dialect).first->second;
+    if (first != upstream->dialect) {
+      add(Kind::Reference,
+          decision.place,
+          path,
+          "must speak the dialect of the route's first upstream, " + first + " (" + say(name) + " speaks " +
+              upstream->dialect + ")");
+    }
+  }
+  for (const std::string& name : names_in("routes")) {
+    const Path path{"routes", name};
+    const bool taken = std::ranges::find(config.upstreams, name, &UpstreamConfig::name) != config.upstreams.end();
+    if (taken) add(Kind::Reference, place_of(path), path, "is the name of an upstream, too; choose another one");
+  }
+}
+
+void Reader::check_sizes(const Config& config) {
+  const Path base{"retry", "base"};
+  const Path cap{"retry", "cap"};
+  if (config.retry.base > config.retry.cap) {
+    const Path& path = decisions_.contains(base) ? base : cap;
+    add(Kind::Range,
+        place_of(path),
+        path,
+        "retry.base (" + say_duration(config.retry.base.count()) + ") must not be above retry.cap (" +
+            say_duration(config.retry.cap.count()) + ")");
+  }
+  const Path body{"limits", "body_bytes"};
+  const Path buffered{"limits", "buffered_bytes"};
+  if (config.limits.buffered_bytes > 0 && config.limits.body_bytes > config.limits.buffered_bytes) {
+    const Path& path = decisions_.contains(buffered) ? buffered : body;
+    add(Kind::Range,
+        place_of(path),
+        path,
+        "limits.buffered_bytes (" + say_size(static_cast<std::int64_t>(config.limits.buffered_bytes)) +
+            ") must not be below limits.body_bytes (" +
+            say_size(static_cast<std::int64_t>(config.limits.body_bytes)) + "), or the largest body never fits");
+  }
+}
+
+Loaded Reader::finish() {
+  Loaded loaded;
+  settle_all(loaded);
+  // A file that could not be read as YAML says nothing about the rest.
+  const bool readable = std::ranges::none_of(problems_, [](const Problem& p) {
+    return p.path.empty() && (p.kind == Kind::Syntax || p.kind == Kind::Unreadable);
+  });
+  if (readable) {
+    check_listen(loaded.config);
+    check_upstreams(loaded.config);
+    check_default_upstreams(loaded.config);
+    check_routes(loaded.config);
+    check_sizes(loaded.config);
+  }
+  std::ranges::stable_sort(problems_, [&](const Problem& a, const Problem& b) {
+    return std::tuple{a.file != file_, a.line, a.column} < std::tuple{b.file != file_, b.line, b.column};
+  });
+  if (problems_.size() > kMostProblems) {
+    const auto rest = problems_.begin() + kMostProblems;
+    const auto worst = std::ranges::min_element(rest, problems_.end(), {}, &Problem::severity);
+    Problem more = *worst;  // Stands for all of them.
+    more.path.clear();
+    more.message = "and " + std::to_string(problems_.end() - rest) + " more problems, of which this is one";
+    problems_.erase(rest, problems_.end());
+    problems_.push_back(std::move(more));
+  }
+  loaded.problems = std::move(problems_);
+  return loaded;
+}
+
+Problem unreadable(const std::string& file, std::string message) {
+  Problem problem;
+  problem.kind = Kind::Unreadable;
+  problem.file = file;
+  problem.message = std::move(message);
+  return problem;
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string say_open_error(int error) {
+  switch (error) {
+    case ENOENT:
+      return "there is no such file";
+    case EACCES:
+      return "this user may not read it; look at its owner and mode";
+    case ENAMETOOLONG:
+      return "its name is too long";
+    default:
+      return "it cannot be opened: " + std::string{std::strerror(error)};
+  }
+}
+
+struct FileText {
+  std::string text{};
+  std::vector<Problem> problems{};
+};
+
+FileText read_whole(const std::string& file) {
+  FileText out;
+  const auto failed = [&](std::string message) {
+    out.text.clear();
+    out.problems = {unreadable(file, std::move(message))};
+    return out;
+  };
+  // Not blocking, so that a pipe in the file's place cannot hold us up.
+  const FileDescriptor fd{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (fd.get() < 0) return failed(say_open_error(errno));
+  struct stat about {};
+  if (::fstat(fd.get(), &about) != 0) return failed(say_open_error(errno));
+  if (S_ISDIR(about.st_mode)) return failed("it is a directory; name the file in it");
+  if (!S_ISREG(about.st_mode)) return failed("it is not a regular file");
+
+  std::array<char, 65536> block{};
+  for (ssize_t got = 1; got > 0;) {
+    got = ::read(fd.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR)
+      got = 1;
+    else if (got < 0)
+      return failed("it cannot be read: " + std::string{std::strerror(errno)});
+    else
+      out.text.append(block.data(), static_cast<std::size_t>(got));
+    if (out.text.size() > kLargestFile) return failed("it is larger than 1MiB; this cannot be a configuration");
+  }
+  if ((about.st_mode & 0777 & ~0640U) != 0) {
+    Problem problem = unreadable(file, "");
+    problem.severity = Problem::Severity::Warning;
+    problem.kind = Kind::Exposure;
+    std::array<char, 8> mode{};
+    std::snprintf(mode.data(), mode.size(), "%04o", about.st_mode & 0777);
+    problem.message =
+        "it is open to more than its owner and group (mode " + std::string{mode.data()} + "); chmod 0640 it";
+    out.problems.push_back(std::move(problem));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(Problem::Kind kind) {
+  constexpr std::string_view kNames[] = {"unreadable",
+                                         "syntax",
+                                         "unknown_key",
+                                         "duplicate_key",
+                                         "missing",
+                                         "type",
+                                         "range",
+                                         "secret",
+                                         "reference",
+                                         "exposure",
+                                         "not_in_this_version"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name_of(Problem::Severity severity) {
+  return severity == Problem::Severity::Error ? "error" : "warning";
+}
+
+std::string text_of(const Problem& problem) {
+  std::string text = problem.file;
+  if (problem.line > 0) text += ":" + std::to_string(problem.line) + ":" + std::to_string(problem.column);
+  text += ": " + std::string{name_of(problem.severity)} + ": ";
+  if (!problem.path.empty()) text += problem.path + ": ";
+  return text + problem.message;
+}
+
+bool Loaded::usable() const {
+  return std::ranges::none_of(problems, [](const Problem& p) { return p.severity == Problem::Severity::Error; });
+}
+
+Environment process_environment() {
+  Environment environment;
+  for (char** one = environ; one && *one; ++one) {
+    const std::string_view line{*one};
+    const std::size_t equals = line.find('=');
+    if (equals != std::string_view::npos) environment.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return environment;
+}
+
+Config default_config() { return parse_config("", "").config; }
+
+Loaded load_config(const std::string& file, const Overrides& overrides) {
+  if (file.empty()) return parse_config("", "", overrides);
+  FileText read = read_whole(file);
+  Loaded loaded = parse_config(read.text, file, overrides);
+  loaded.problems.insert(loaded.problems.begin(), read.problems.begin(), read.problems.end());
+  return loaded;
+}
+
+Loaded parse_config(std::string_view text, const std::string& file_name, const Overrides& overrides) {
+  Reader reader{file_name, overrides};
+  if (text.size() > kLargestFile) {
+    Loaded loaded;
+    loaded.problems.push_back(unreadable(file_name, "it is larger than 1MiB; this cannot be a configuration"));
+    return loaded;
+  }
+  reader.read_file(text);
+  reader.read_environment();
+  reader.read_sets();
+  return reader.finish();
+}
+
+}  // namespace gateway

@@ -1,0 +1,152 @@
+#include "gateway/front.h"
+
+#include <algorithm>
+
+#include "gateway/answer_headers.h"
+#include "gateway/call_id.h"
+#include "gateway/our_headers.h"
+#include "gateway/patience.h"
+
+namespace gateway {
+namespace {
+
+constexpr std::size_t kParserRoom = 64;  // simdjson reads that far behind a body's end.
+
+budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) {
+  return {.attempts = lane.attempts, .base = retry.base, .cap = retry.cap, .longest_wait = retry.longest_wait,
+          .max_elapsed = lane.max_elapsed, .on_timeout = retry.on_timeout};
+}
+
+/// All other bytes stay as they are.
+std::shared_ptr<const std::string> edited(const std::string& body, const classifier::Edit& edit) {
+  auto out = std::make_shared<std::string>();
+  out->reserve(body.size() + edit.text.size() + kParserRoom);
+  out->append(body, 0, edit.offset).append(edit.text).append(body, edit.offset + edit.length);
+  return out;
+}
+
+bool is_sdk_retry(const classifier::Headers& headers) {
+  const auto count = classifier::find(headers, "x-stainless-retry-count");
+  return count && *count != "0" && !count->empty();
+}
+
+TimePoint later(TimePoint from, std::chrono::milliseconds span) { return from + span; }
+
+}  // namespace
+
+std::shared_ptr<const Directory> directory_of(const Config& config) {
+  auto directory = std::make_shared<Directory>();
+  directory->default_upstream = config.default_upstream;
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    auto wire = std::make_shared<WireOptions>();
+    wire->base_url = upstream.url;
+    wire->http = upstream.http;
+    wire->ca_file = upstream.ca_file;
+    wire->connect_timeout = upstream.timeouts.connect;
+    auto target = std::make_shared<Target>();
+    target->config = upstream;
+    target->dialect = classifier::find_dialect(upstream.dialect);
+    target->wire = std::move(wire);
+    directory->upstreams[upstream.name] = std::move(target);
+  }
+  return directory;
+}
+
+std::shared_ptr<const CallPolicy> policy_of(const Config& config) {
+  auto policy = std::make_shared<CallPolicy>();
+  policy->retry = {retry_of(config.retry, config.retry.interactive), retry_of(config.retry, config.retry.bulk),
+                   retry_of(config.retry, config.retry.backfill)};
+  policy->stream = config.stream;
+  policy->hold_unary = config.hold_unary;
+  return policy;
+}
+
+Front::Front(Services services, Metrics& metrics, Log& log) : services_(services), metrics_(metrics), log_(log) {}
+
+void Front::configure(const Config& config) {
+  directory_ = directory_of(config);
+  policy_ = policy_of(config);
+}
+
+std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {
+  metrics_.request_refused(refused.code);
+  classifier::OwnError error;
+  error.status = refused.status;
+  error.cls = classifier::Class::LocalRequest;
+  if (refused.status == 413) error.cls = classifier::Class::TooLarge;
+  if (refused.status == 503) error.cls = classifier::Class::LocalMemory;
+  error.message = refused.message;
+  error.code = refused.code;
+  OwnAnswer answer = own_answer(dialect_for(*directory_, refused.target), error);
+  classifier::Headers& headers = answer.head.headers;
+  headers.push_back({"Callgate-Source", "callgate"});
+  headers.push_back({"Callgate-Class", std::string{classifier::name_of(error.cls)}});
+  const bool passing = refused.status == 503;
+  ComeBack come_back{.retryable = passing, .sdk_may_retry = passing};
+  if (passing) come_back.wait = std::chrono::milliseconds{1'000};
+  set_come_back(headers, come_back, {});
+  return {std::move(answer.head), std::move(answer.body)};
+}
+
+task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
+  RefusedRequest refused;
+  refused.target = request.target;
+  Call call;
+  call.policy = policy_;
+
+  const auto addressed = address(*directory_, request.method, request.target);
+  if (!addressed) {
+    refused.status = addressed.error().status;
+    refused.code = addressed.error().code;
+    refused.message = addressed.error().message;
+  }
+  const auto ours = take_our_headers(request.headers, services_.runtime.wall_now());
+  if (addressed && !ours) {
+    refused.status = ours.error().status;
+    refused.code = "callgate_bad_header";
+    refused.message = ours.error().message;
+  }
+  if (!addressed || !ours) {
+    auto [head, body] = refuse(refused);
+    co_await caller.answer(std::move(head), body);
+    co_return;
+  }
+
+  call.id = new_call_id(services_.runtime.wall_now(), services_.runtime.random_bits(), services_.runtime.random_bits());
+  call.tenant = "default";
+  call.lane = ours->lane.value_or(budget::Lane::Bulk);
+  call.run_id = ours->run_id;
+  call.to = addressed->to;
+  call.path = addressed->path;
+  call.target = addressed->target;
+  call.sdk_retry = is_sdk_retry(request.headers);
+  call.endpoint = call.to->dialect->endpoint(request.method, call.path);
+  if (request.method == "POST" && std::ranges::find(call.to->config.replay_safe, call.path) != call.to->config.replay_safe.end()) {
+    call.endpoint.replay_safe = true;
+  }
+  if (request.body) {
+    call.facts = call.to->dialect->read_request(call.endpoint, call.path, addressed->query, *request.body);
+  }
+  if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
+    if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
+      request.body = edited(*request.body, *edit);
+      call.hide_usage = true;
+    }
+  }
+  if (ours->deadline) call.deadline = later(request.arrived, *ours->deadline);
+  call.first_content_by = later(request.arrived, patience_of(request.headers));
+  call.request = std::move(request);
+
+  const std::string upstream = call.to->config.name;
+  const budget::Lane lane = call.lane;
+  metrics_.call_began(upstream, lane);
+  const CallRecord record = co_await run_call(std::move(call), services_, caller, signal);
+  metrics_.call_ended(record);
+  if (record.outcome == Outcome::Failed && !record.reason.empty()) metrics_.retry_denied(upstream, record.reason);
+  log_.call(record, services_.runtime.wall_now());
+  if (!record.bug.empty()) {
+    log_.line(Config::Log::Level::Error, "bug", record.bug, {{"call_id", record.id}}, services_.runtime.wall_now());
+  }
+}
+
+}  // namespace gateway

@@ -1,0 +1,36 @@
+#pragma once
+// Where may we listen? A loopback port, or a socket file; nothing that another host can reach.
+
+#include <string>
+
+namespace gateway {
+
+/// A listening socket. Its end closes it and removes its file.
+class Listener {
+ public:
+  Listener() = default;
+  /// "127.0.0.1:4600", "[::1]:0", "unix:/path". Throws std::runtime_error that names the address and the mend.
+  explicit Listener(const std::string& address);
+  Listener(Listener&& other) noexcept;
+  Listener& operator=(Listener&& other) noexcept;
+  ~Listener();
+
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int family() const { return family_; }
+  [[nodiscard]] bool on_file() const { return !file_.empty(); }
+  /// As it was bound, with the real port.
+  [[nodiscard]] const std::string& address() const { return address_; }
+  /// Whoever takes the descriptor closes it; the file stays ours.
+  [[nodiscard]] int release_descriptor();
+
+ private:
+  void open_port(const std::string& address);
+  void open_file(const std::string& address, const std::string& file);
+
+  int descriptor_ = -1;
+  int family_ = 0;
+  std::string file_{};
+  std::string address_{};
+};
+
+}  // namespace gateway

@@ -1,0 +1,514 @@
+#include "gateway/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <chrono>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include "gateway/process_figures.h"
+
+namespace gateway {
+namespace {
+
+using namespace std::string_view_literals;
+
+using Id = std::uint16_t;
+constexpr Id kOther = 0;
+constexpr std::size_t kIdBits = 12;  // Five ids make one 64-bit key.
+constexpr std::size_t kIdsMax = std::size_t{1} << kIdBits;
+
+// A word of ours, or a model name that may stand in a scrape: no blank, no quote, nothing that is not ASCII.
+bool is_plain(std::string_view text) {
+  constexpr auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || "_.:/@+-"sv.contains(c);
+  };
+  return !text.empty() && text.size() <= 128 && std::ranges::all_of(text, plain);
+}
+
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+
+/// The values that one label can take. Id 0 is "_other": whatever is not among them.
+class Vocabulary {
+ public:
+  /// Up to `learn_max` further words may be taken in later. What does not fit into an id folds like any unknown name.
+  template <typename Words>
+  explicit Vocabulary(const Words& words, std::size_t learn_max = 0) : learn_left_(learn_max) {
+    add("_other");
+    for (const auto& word : words) {
+      if (texts_.size() + learn_max < kIdsMax) add(word);
+    }
+  }
+
+  [[nodiscard]] Id id_of(std::string_view text) const {
+    const auto found = ids_.find(text);
+    return found == ids_.end() ? kOther : found->second;
+  }
+  [[nodiscard]] bool can_learn(std::string_view text) const {
+    return learn_left_ > 0 && is_plain(text) && !ids_.contains(text);
+  }
+  Id learn(std::string_view text) {
+    if (const auto found = ids_.find(text); found != ids_.end()) return found->second;
+    if (!can_learn(text)) return kOther;
+    learn_left_ -= 1;
+    return add(text);
+  }
+  [[nodiscard]] const std::string& text_of(Id id) const { return texts_[id]; }
+  [[nodiscard]] std::size_t size() const { return texts_.size(); }
+
+ private:
+  Id add(std::string_view text) {
+    const auto [entry, is_new] = ids_.emplace(std::string{text}, static_cast<Id>(texts_.size()));
+    if (is_new) texts_.emplace_back(text);
+    return entry->second;
+  }
+  std::vector<std::string> texts_{};
+  std::unordered_map<std::string, Id, TextHash, std::equal_to<>> ids_{};
+  std::size_t learn_left_;
+};
+
+/// Model names come from callers, and there are providers that answer whatever the name. So a name must be met with
+/// success once more for each name that was learned before it: junk that never repeats takes one place, not fifty.
+class ModelLearner {
+ public:
+  void answered(std::string_view model, Vocabulary& models) {
+    if (!models.can_learn(model)) return;
+    auto seen = successes_.find(model);
+    if (seen == successes_.end()) {
+      if (successes_.size() >= kCandidatesMax) successes_.clear();
+      seen = successes_.emplace(std::string{model}, 0).first;
+    }
+    if (++seen->second < std::min(learned_ + 1, kSuccessesMax)) return;
+    models.learn(model);
+    learned_ += 1;
+    successes_.erase(seen);
+  }
+
+ private:
+  static constexpr std::size_t kCandidatesMax = 256;
+  static constexpr int kSuccessesMax = 10;
+  std::unordered_map<std::string, int, TextHash, std::equal_to<>> successes_{};
+  int learned_ = 0;
+};
+
+struct Label {
+  std::string_view name;
+  const Vocabulary* values;
+  bool folds_first = false;  // Many values, and the first to go when there are too many series.
+};
+
+/// How many series there are. The worth of a series falls with its detail: when room gets scarce, models and tenants
+/// fold first, then everything; each family's last resort is one series, for which there is always room.
+struct SeriesRoom {
+  static constexpr std::array<std::size_t, 3> kMax = {8'000, 9'500, 10'000};
+  std::size_t used = 0;
+  prometheus::Counter* folded = nullptr;
+};
+
+/// One family and its handles, found by the ids of its label values.
+template <typename Metric>
+class Handles {
+ public:
+  Handles(prometheus::Family<Metric>& family, std::vector<Label> labels, SeriesRoom& room,
+          std::span<const double> buckets)
+      : family_(family), labels_(std::move(labels)), room_(room), buckets_(buckets.begin(), buckets.end()) {
+    assert(labels_.size() * kIdBits <= 64);
+  }
+
+  Metric& at(std::initializer_list<Id> ids) {
+    assert(ids.size() == labels_.size());
+    std::uint64_t key = 0;
+    for (const Id id : ids) key = key << kIdBits | id;
+    if (const auto found = found_.find(key); found != found_.end()) return *found->second;
+    return add(key);
+  }
+
+ private:
+  static constexpr std::uint64_t kIdMask = kIdsMax - 1;
+  [[nodiscard]] std::size_t shift_of(std::size_t label) const { return kIdBits * (labels_.size() - 1 - label); }
+  [[nodiscard]] std::size_t series_each() const {
+    return buckets_.empty() ? 1 : buckets_.size() + 3;  // +Inf, sum, count.
+  }
+
+  Metric& add(std::uint64_t key) {
+    for (std::size_t level = 0;; ++level) {
+      const std::uint64_t folded = fold(key, level);
+      if (level > 0) {
+        if (const auto found = found_.find(folded); found != found_.end()) {
+          room_.folded->Increment();
+          return *found->second;
+        }
+      }
+      const bool last_resort = level + 1 == SeriesRoom::kMax.size();
+      if (!last_resort && room_.used + series_each() > SeriesRoom::kMax[level]) continue;
+      if (level > 0) room_.folded->Increment();
+      room_.used += series_each();
+      Metric& made = make(folded);
+      found_.emplace(folded, &made);
+      return made;
+    }
+  }
+  [[nodiscard]] std::uint64_t fold(std::uint64_t key, std::size_t level) const {
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      if (level > 1 || (level == 1 && labels_[i].folds_first)) key &= ~(kIdMask << shift_of(i));
+    }
+    return key;
+  }
+  Metric& make(std::uint64_t key) {
+    prometheus::Labels texts;
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      const auto id = static_cast<Id>(key >> shift_of(i) & kIdMask);
+      texts.emplace(labels_[i].name, labels_[i].values->text_of(id));
+    }
+    if constexpr (std::is_same_v<Metric, prometheus::Histogram>) {
+      return family_.Add(texts, buckets_);
+    } else {
+      return family_.Add(texts);
+    }
+  }
+
+  prometheus::Family<Metric>& family_;
+  std::vector<Label> labels_;
+  SeriesRoom& room_;
+  std::vector<double> buckets_;
+  std::unordered_map<std::uint64_t, Metric*> found_{};
+};
+using Counters = Handles<prometheus::Counter>;
+using Gauges = Handles<prometheus::Gauge>;
+using Histograms = Handles<prometheus::Histogram>;
+
+constexpr std::size_t kModelsLearned = 50;
+constexpr std::size_t kWordsLearned = 24;  // Ours are fewer; the bound is for the day when one of them is not.
+
+constexpr std::array kDurationBuckets = {.005, .025, .1, .25, .5, 1., 2.5, 5., 10., 20., 40., 80., 160., 320., 600.};
+constexpr std::array kFirstTokenBuckets = {.05, .1, .2, .4, .6, .8, 1., 1.5, 2.5, 5., 10., 20., 40., 60., 120.};
+constexpr std::array kBackoffBuckets = {.05, .1, .25, .5, 1., 2.5, 5., 10., 20., 30., 60., 120., 600.};
+constexpr std::array kQueueBuckets = {.001, .005, .025, .1, .5, 1., 2.5, 5., 10., 30., 60., 120., 300., 600., 1800.};
+
+constexpr std::array<std::string_view, 0> kNoWords{};
+constexpr std::string_view kNoModel = "_none";  // Calls that name no model, such as a list of models.
+constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
+constexpr std::array kVersions = {std::string_view{CALLGATE_VERSION}};
+enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning };
+constexpr std::array kKinds = {"input"sv, "cache_read"sv, "cache_write"sv, "output"sv, "reasoning"sv};
+enum class Source : std::uint8_t { RetryAfter, Computed };
+constexpr std::array kSources = {"retry_after"sv, "computed"sv};
+enum class Side : std::uint8_t { Caller, Upstream, Gateway };
+constexpr std::array kSides = {"caller"sv, "upstream"sv, "gateway"sv};
+
+/// In a vocabulary that was made from that enum's names.
+template <typename Enum>
+constexpr Id id_of(Enum value) {
+  return static_cast<Id>(static_cast<Id>(value) + 1);
+}
+
+std::vector<std::string> with_no_model(std::vector<std::string> models) {
+  models.insert(models.begin(), std::string{kNoModel});
+  return models;
+}
+
+double seconds(std::chrono::microseconds time) { return std::chrono::duration<double>(time).count(); }
+double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
+
+// Operations whose answers tell usage; the others are free or not read.
+bool is_charged(std::string_view operation) {
+  constexpr std::array kFree = {"other"sv, "moderation"sv, "count_tokens"sv, ""sv};
+  return std::ranges::find(kFree, operation) == kFree.end();
+}
+
+// Whose fault is it that a stream which had begun did not end well?
+std::optional<Side> broken_by(const CallRecord& record) {
+  if (!record.stream || !record.first_content) return std::nullopt;
+  if (record.outcome == Outcome::Cancelled) return Side::Caller;
+  if (record.outcome == Outcome::Drained || record.cls == classifier::Class::Internal) return Side::Gateway;
+  if (record.outcome == Outcome::Failed) return Side::Upstream;
+  return std::nullopt;
+}
+
+void append(std::vector<prometheus::MetricFamily>& families, const char* name, const char* help,
+            prometheus::MetricType type, double value) {
+  prometheus::MetricFamily family{
+      .name = name, .help = help, .type = type, .metric = std::vector<prometheus::ClientMetric>(1)};
+  family.metric[0].counter.value = value;
+  family.metric[0].gauge.value = value;
+  families.push_back(std::move(family));
+}
+
+// The usual names, read at the scrape and kept nowhere.
+void append_process(std::vector<prometheus::MetricFamily>& families) {
+  const ProcessFigures own = process_figures();
+  constexpr auto kGauge = prometheus::MetricType::Gauge;
+  append(families,
+         "process_cpu_seconds_total",
+         "User and system time.",
+         prometheus::MetricType::Counter,
+         own.cpu_seconds);
+  append(
+      families, "process_resident_memory_bytes", "Resident memory.", kGauge, static_cast<double>(own.resident_bytes));
+  append(families, "process_open_fds", "Open file descriptors.", kGauge, static_cast<double>(own.open_fds));
+  append(families, "process_max_fds", "How many may be open.", kGauge, static_cast<double>(own.max_fds));
+  append(families, "process_start_time_seconds", "When the process began, in Unix time.", kGauge, own.started_at);
+}
+
+}  // namespace
+
+class Metrics::Impl {
+ public:
+  explicit Impl(const MetricNames& names)
+      : upstreams_(names.upstreams), models_(with_no_model(names.models), kModelsLearned), tenants_(names.tenants) {
+    room_.folded = &series_folded_.at({});
+    start_at_zero();
+  }
+
+  void call_began(std::string_view upstream, budget::Lane lane) {
+    calls_in_flight_.at({upstreams_.id_of(upstream), id_of(lane)}).Increment();
+  }
+
+  void call_ended(const CallRecord& record) {
+    const Id upstream = upstreams_.id_of(record.upstream);
+    const Id tenant = tenants_.id_of(record.tenant);
+    const Id model = model_of(record);
+
+    calls_in_flight_.at({upstream, id_of(record.lane)}).Decrement();
+    calls_.at({upstream, model, tenant, id_of(record.outcome), id_of(record.cls)}).Increment();
+    call_duration_.at({upstream, model, operations_.learn(record.operation), id_of(record.outcome)})
+        .Observe(seconds(record.duration));
+    count_attempts(record, model);
+    count_tokens(record, upstream, model, tenant);
+
+    if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
+    if (record.outcome == Outcome::Refused) refusals_.at({limits_.learn(record.reason)}).Increment();
+    if (record.sdk_retry) caller_retries_.at({tenant}).Increment();
+    if (record.commit_late) commits_late_.at({}).Increment();
+    if (record.stream && record.first_content)
+      first_token_.at({upstream, model}).Observe(seconds(*record.first_content));
+    if (const auto side = broken_by(record)) streams_broken_.at({upstream, id_of(*side)}).Increment();
+  }
+
+  void queue_moved(budget::Lane lane, double by) { queue_depth_.at({id_of(lane)}).Increment(by); }
+  void retry_denied(std::string_view upstream, std::string_view reason) {
+    retries_denied_.at({upstreams_.id_of(upstream), reasons_.learn(reason)}).Increment();
+  }
+  void request_refused(std::string_view code) { requests_refused_.at({codes_.learn(code)}).Increment(); }
+  void log_message(std::string_view level) { log_messages_.at({levels_.id_of(level)}).Increment(); }
+  void draining(bool on) { draining_.at({}).Set(on ? 1 : 0); }
+  void live(const LiveFigures& figures) {
+    connections_.at({}).Set(static_cast<double>(figures.connections));
+    upstream_connections_.at({}).Set(static_cast<double>(figures.upstream_connections));
+    upstream_exchanges_.at({}).Set(static_cast<double>(figures.upstream_exchanges));
+    buffered_bytes_.at({}).Set(static_cast<double>(figures.buffered_bytes));
+    const auto dropped = static_cast<double>(figures.log_lines_dropped);
+    log_lines_dropped_.at({}).Increment(std::max(0.0, dropped - log_lines_dropped_.at({}).Value()));
+  }
+
+  [[nodiscard]] std::string text() const {
+    std::vector<prometheus::MetricFamily> families = registry_.Collect();
+    append_process(families);
+    return prometheus::TextSerializer{}.Serialize(families);
+  }
+
+ private:
+  Id model_of(const CallRecord& record) {
+    if (record.model.empty()) return no_model_;
+    if (record.outcome == Outcome::Answered && record.cls == classifier::Class::None) {
+      learner_.answered(record.model, models_);
+    }
+    return models_.id_of(record.model);
+  }
+
+  void count_attempts(const CallRecord& record, Id model) {
+    std::optional<classifier::Class> before;
+    for (const AttemptRow& attempt : record.attempts) {
+      const Id upstream = upstreams_.id_of(attempt.upstream);
+      attempts_.at({upstream, model, id_of(attempt.cls)}).Increment();
+      attempt_duration_.at({upstream, model, id_of(attempt.cls)}).Observe(seconds(attempt.took));
+      if (before) {
+        retries_.at({upstream, model, id_of(*before)}).Increment();
+        const Source source = attempt.waited_for_hint ? Source::RetryAfter : Source::Computed;
+        backoff_wait_.at({upstream, id_of(source)}).Observe(seconds(attempt.waited_before));
+      }
+      if (attempt.possibly_billed) possibly_billed_.at({upstream}).Increment();
+      before = attempt.cls;
+    }
+  }
+
+  void count_tokens(const CallRecord& record, Id upstream, Id model, Id tenant) {
+    // The last attempt's usage may stand in its row, in the record, or in both: it counts once.
+    const bool in_rows = !record.attempts.empty() && record.attempts.back().usage.tokens;
+    for (const AttemptRow& attempt : record.attempts) {
+      if (attempt.usage.tokens) add_tokens(*attempt.usage.tokens, upstreams_.id_of(attempt.upstream), model, tenant);
+    }
+    if (!in_rows && record.usage.tokens) add_tokens(*record.usage.tokens, upstream, model, tenant);
+
+    const bool was_answer = record.cls == classifier::Class::None ? record.outcome == Outcome::Answered
+                                                                  : record.first_content.has_value();
+    const bool known = in_rows || record.usage.tokens;
+    if (was_answer && !known && is_charged(record.operation)) usage_missing_.at({upstream}).Increment();
+  }
+  // In disjoint kinds, so that a sum over them counts nothing twice.
+  void add_tokens(const classifier::TokenCounts& tokens, Id upstream, Id model, Id tenant) {
+    const std::int64_t written = tokens.cache_write_5m + tokens.cache_write_1h;
+    const std::pair<Kind, std::int64_t> parts[] = {
+        {Kind::Input, tokens.input - tokens.cached_input - written},
+        {Kind::CacheRead, tokens.cached_input},
+        {Kind::CacheWrite, written},
+        {Kind::Output, tokens.output - tokens.reasoning},
+        {Kind::Reasoning, tokens.reasoning},
+    };
+    for (const auto& [kind, count] : parts) {
+      if (count > 0) tokens_.at({upstream, model, tenant, id_of(kind)}).Increment(static_cast<double>(count));
+    }
+  }
+
+  // A counter that appears with its first event hides that event from rate() and increase().
+  void start_at_zero() {
+    for (Id upstream = 1; upstream < upstreams_.size(); ++upstream) {
+      for (Id lane = 1; lane < lanes_.size(); ++lane) calls_in_flight_.at({upstream, lane});
+      for (Id side = 1; side < sides_.size(); ++side) streams_broken_.at({upstream, side});
+      possibly_billed_.at({upstream});
+      usage_missing_.at({upstream});
+    }
+    for (Id lane = 1; lane < lanes_.size(); ++lane) {
+      queue_depth_.at({lane});
+      queue_wait_.at({lane});
+    }
+    for (Id tenant = 1; tenant < tenants_.size(); ++tenant) caller_retries_.at({tenant});
+    for (Id level = 1; level < levels_.size(); ++level) log_messages_.at({level});
+    commits_late_.at({});
+    build_info_.at({versions_.id_of(CALLGATE_VERSION)}).Set(1);
+    draining(false);
+    live({});
+  }
+
+  using Labels = std::vector<Label>;
+  Counters counters(const char* name, const char* help, Labels labels) {
+    auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(registry_);
+    return {family, std::move(labels), room_, {}};
+  }
+  Gauges gauges(const char* name, const char* help, Labels labels) {
+    auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
+    return {family, std::move(labels), room_, {}};
+  }
+  Histograms histograms(const char* name, const char* help, Labels labels, std::span<const double> buckets) {
+    auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(registry_);
+    return {family, std::move(labels), room_, buckets};
+  }
+
+  prometheus::Registry registry_{};
+  SeriesRoom room_{};
+  ModelLearner learner_{};
+
+  Vocabulary upstreams_;
+  Vocabulary models_;
+  Vocabulary tenants_;
+  Vocabulary operations_{kNoWords, kWordsLearned};
+  Vocabulary reasons_{kNoWords, kWordsLearned};
+  Vocabulary limits_{kNoWords, kWordsLearned};
+  Vocabulary codes_{kNoWords, kWordsLearned};
+  Vocabulary classes_{classifier::kClassNames};
+  Vocabulary outcomes_{kOutcomeNames};
+  Vocabulary lanes_{budget::kLaneNames};
+  Vocabulary levels_{kLevels};
+  Vocabulary kinds_{kKinds};
+  Vocabulary sources_{kSources};
+  Vocabulary sides_{kSides};
+  Vocabulary versions_{kVersions};
+  const Id no_model_ = models_.id_of(kNoModel);
+
+  const Label upstream_{"upstream", &upstreams_};
+  const Label model_{"model", &models_, true};
+  const Label tenant_{"tenant", &tenants_, true};
+  const Label operation_{"operation", &operations_};
+  const Label class_{"class", &classes_};
+  const Label outcome_{"outcome", &outcomes_};
+  const Label lane_{"lane", &lanes_};
+
+  // The table: name, help, labels. docs/metrics.md says more of each.
+  Counters calls_ =
+      counters("callgate_calls_total", "Calls, at their end.", {upstream_, model_, tenant_, outcome_, class_});
+  Histograms call_duration_ =
+      histograms("callgate_call_duration_seconds", "From a call's first byte to its answer's last.",
+                 {upstream_, model_, operation_, outcome_}, kDurationBuckets);
+  Gauges calls_in_flight_ =
+      gauges("callgate_calls_in_flight", "Calls that have begun and not ended.", {upstream_, lane_});
+  Counters attempts_ =
+      counters("callgate_attempts_total", "Tries at a provider, at their end.", {upstream_, model_, class_});
+  Histograms attempt_duration_ = histograms("callgate_attempt_duration_seconds", "How long a try at a provider took.",
+                                            {upstream_, model_, class_}, kDurationBuckets);
+  Counters retries_ = counters("callgate_retries_total", "Tries after the first, by the class that caused them.",
+                               {upstream_, model_, class_});
+  Counters retries_denied_ =
+      counters("callgate_retries_denied_total", "Failed attempts that were not tried again, by why not.",
+               {upstream_, {"reason", &reasons_}});
+  Histograms backoff_wait_ = histograms("callgate_backoff_wait_seconds", "Slept out before a retry.",
+                                        {upstream_, {"source", &sources_}}, kBackoffBuckets);
+  Counters caller_retries_ = counters("callgate_caller_retries_total",
+                                      "Calls that the caller's SDK marked as its own repetition.", {tenant_});
+  Gauges queue_depth_ = gauges("callgate_queue_depth", "Calls that wait for their turn.", {lane_});
+  Histograms queue_wait_ =
+      histograms("callgate_queue_wait_seconds", "How long calls waited for their turns.", {lane_}, kQueueBuckets);
+  Counters refusals_ =
+      counters("callgate_refusals_total", "Calls that we refused, by what was in the way.", {{"limit", &limits_}});
+  Counters requests_refused_ = counters("callgate_requests_refused_total",
+                                        "Requests that were refused before they became a call.", {{"code", &codes_}});
+  Counters tokens_ = counters("callgate_tokens_total", "Tokens as providers reported them, in disjoint kinds.",
+                              {upstream_, model_, tenant_, {"kind", &kinds_}});
+  Counters usage_missing_ =
+      counters("callgate_usage_missing_total", "Answers whose provider did not report usage.", {upstream_});
+  Histograms first_token_ =
+      histograms("callgate_time_to_first_token_seconds", "From a streamed call's first byte to its first content.",
+                 {upstream_, model_}, kFirstTokenBuckets);
+  Counters streams_broken_ =
+      counters("callgate_streams_broken_total", "Streams that ended badly after their first content.",
+               {upstream_, {"side", &sides_}});
+  Counters possibly_billed_ =
+      counters("callgate_possibly_billed_attempts_total",
+               "Attempts whose request had gone out and whose answer nobody got.", {upstream_});
+  Counters commits_late_ =
+      counters("callgate_commits_late_total", "Answers whose end went out before its row was durable.", {});
+  Gauges connections_ = gauges("callgate_connections", "Connections from callers.", {});
+  Gauges upstream_connections_ =
+      gauges("callgate_upstream_connections", "Connections to providers, idle ones included.", {});
+  Gauges upstream_exchanges_ = gauges("callgate_upstream_exchanges", "Attempts that are on the wire.", {});
+  Gauges buffered_bytes_ = gauges("callgate_buffered_bytes", "Request bytes in memory.", {});
+  Gauges draining_ = gauges("callgate_draining", "1 while the process is going, else 0.", {});
+  Gauges build_info_ =
+      gauges("callgate_build_info", "Always 1; the version is in the label.", {{"version", &versions_}});
+  Counters log_messages_ = counters("callgate_log_messages_total", "Lines for the log.", {{"level", &levels_}});
+  Counters log_lines_dropped_ =
+      counters("callgate_log_lines_dropped_total", "Log lines that were lost because nobody took them in time.", {});
+  Counters series_folded_ = counters("callgate_metric_series_folded_total",
+                                     "Updates that went to an _other series because there were too many series.", {});
+};
+
+Metrics::Metrics(const MetricNames& names) : impl_(std::make_unique<Impl>(names)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::call_began(std::string_view upstream, budget::Lane lane) { impl_->call_began(upstream, lane); }
+void Metrics::call_ended(const CallRecord& record) { impl_->call_ended(record); }
+void Metrics::queue_entered(budget::Lane lane) { impl_->queue_moved(lane, 1); }
+void Metrics::queue_left(budget::Lane lane) { impl_->queue_moved(lane, -1); }
+void Metrics::retry_denied(std::string_view upstream, std::string_view reason) {
+  impl_->retry_denied(upstream, reason);
+}
+void Metrics::request_refused(std::string_view code) { impl_->request_refused(code); }
+void Metrics::log_message(std::string_view level) { impl_->log_message(level); }
+void Metrics::draining(bool on) { impl_->draining(on); }
+void Metrics::live(const LiveFigures& figures) { impl_->live(figures); }
+std::string Metrics::text() const { return impl_->text(); }
+
+}  // namespace gateway

@@ -1,0 +1,29 @@
+#pragma once
+// What does the worker tell us beside its request? The Callgate-* fields and Prefer (design §3).
+
+#include <expected>
+#include <optional>
+#include <string>
+
+#include "budget/lane.h"
+#include "classifier/headers.h"
+#include "gateway/services.h"
+
+namespace gateway {
+
+struct OurHeaders {
+  std::optional<budget::Lane> lane{};
+  std::string run_id{};                              // At most 128 visible ASCII characters.
+  std::optional<std::chrono::milliseconds> deadline{};  // From now; may be zero or less.
+};
+
+struct BadHeader {
+  std::string message{};  // Which field, what is wrong, what would be right.
+  int status = 400;
+};
+
+/// Reads them and takes them out of `headers`. A field of ours that cannot be read, or that we do not know, is an error:
+/// a typo must not become a default.
+[[nodiscard]] std::expected<OurHeaders, BadHeader> take_our_headers(classifier::Headers& headers, WallTime now);
+
+}  // namespace gateway

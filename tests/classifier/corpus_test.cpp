@@ -1,0 +1,249 @@
+// Goal: every recorded failure and every recorded answer of the dialects that this version speaks is read as the
+// corpora say. Method: each case goes through the dialect as the gateway would put it there; streams are fed to a
+// StreamReader too. Prints a confusion matrix per dialect. Providers whose own dialect is not in this version are
+// read by the nearest one, and only the share that came out right is printed: they cannot fail here.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "classifier/dialect.h"
+
+namespace {
+
+using classifier::Class;
+using classifier::Dialect;
+using classifier::Endpoint;
+using classifier::Headers;
+using classifier::ProviderAnswer;
+using classifier::RequestFacts;
+using classifier::Usage;
+using classifier::Verdict;
+using Json = nlohmann::json;
+
+std::vector<Json> lines_of(const std::string& name) {
+  std::ifstream file{std::string{PROJECT_ROOT} + "/tests/fixtures/" + name};
+  std::vector<Json> cases;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) cases.push_back(Json::parse(line));
+  }
+  return cases;
+}
+
+std::string from_base64(std::string_view text) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  unsigned bits = 0;
+  unsigned held = 0;
+  for (const char c : text) {
+    const std::size_t value = kAlphabet.find(c);
+    if (value == std::string_view::npos) continue;
+    bits = (bits << 6U) | static_cast<unsigned>(value);
+    held += 6;
+    if (held >= 8) {
+      held -= 8;
+      out += static_cast<char>((bits >> held) & 0xFFU);
+    }
+  }
+  return out;
+}
+
+struct Path {
+  std::string_view provider;  // Empty: any.
+  std::string_view endpoint;
+  std::string_view path;
+};
+constexpr Path kPaths[] = {
+    {"", "chat.completions", "/v1/chat/completions"},
+    {"", "openai/chat.completions", "/v1beta/openai/chat/completions"},
+    {"", "completions", "/v1/completions"},
+    {"", "responses", "/v1/responses"},
+    {"", "embeddings", "/v1/embeddings"},
+    {"", "images", "/v1/images/generations"},
+    {"", "audio.transcriptions", "/v1/audio/transcriptions"},
+    {"", "audio.speech", "/v1/audio/speech"},
+    {"", "messages", "/v1/messages"},
+    {"", "messages.count_tokens", "/v1/messages/count_tokens"},
+    {"", "rawPredict", "/v1/messages"},
+    {"", "streamRawPredict", "/v1/messages"},
+    {"", "generateContent", "/v1beta/models/gemini-x:generateContent"},
+    {"", "streamGenerateContent", "/v1beta/models/gemini-x:streamGenerateContent"},
+    {"", "embedContent", "/v1beta/models/gemini-embedding-001:embedContent"},
+    {"", "api/chat", "/v1/chat/completions"},
+    {"", "chat", "/v1/chat/completions"},
+};
+
+std::string path_of(const Json& c) {
+  const std::string endpoint = c.at("endpoint");
+  for (const Path& row : kPaths) {
+    if (row.endpoint == endpoint) return std::string{row.path};
+  }
+  return "/v1/" + endpoint;
+}
+
+constexpr std::string_view kSpoken[] = {"openai", "anthropic", "gemini"};
+
+bool spoken(std::string_view provider) { return std::ranges::find(kSpoken, provider) != std::end(kSpoken); }
+
+const Dialect& nearest(const Json& c) {
+  const std::string provider = c.at("provider");
+  const std::string endpoint = c.at("endpoint");
+  std::string_view name = "openai";
+  if (provider == "anthropic" || endpoint == "rawPredict" || endpoint == "streamRawPredict") name = "anthropic";
+  if (provider == "gemini" || (provider == "vertex" && name == "openai")) name = "gemini";
+  return *classifier::find_dialect(name);
+}
+
+Headers headers_of(const Json& object) {
+  Headers headers;
+  if (object.is_object()) {
+    for (const auto& [name, value] : object.items()) headers.push_back({name, value.get<std::string>()});
+  }
+  return headers;
+}
+
+std::optional<classifier::Transport> transport_of(const Json& value) {
+  const std::map<std::string, classifier::Transport> names = {{"timeout", classifier::Transport::Timeout},
+                                                              {"connect_refused", classifier::Transport::ConnectRefused},
+                                                              {"reset", classifier::Transport::Reset},
+                                                              {"tls", classifier::Transport::Tls},
+                                                              {"dns", classifier::Transport::Dns}};
+  if (value.is_null()) return std::nullopt;
+  return names.at(value.get<std::string>());
+}
+
+/// The counts that are printed for a provider, and its confusion matrix.
+struct Tally {
+  int cases = 0;
+  int right = 0;
+  std::map<std::pair<std::string, std::string>, int> confusion;
+};
+
+void print(const std::map<std::string, Tally>& tallies) {
+  for (const auto& [provider, tally] : tallies) {
+    std::cout << provider << (spoken(provider) ? "" : " (nearest dialect)") << ": " << tally.right << " of " << tally.cases
+              << " right\n";
+    for (const auto& [pair, count] : tally.confusion) {
+      std::cout << "    " << pair.first << " read as " << pair.second << ": " << count
+                << (pair.first == pair.second ? "" : "   <--") << '\n';
+    }
+  }
+}
+
+std::string told(const Verdict& verdict) {
+  std::string out{name_of(verdict.cls)};
+  out += verdict.retryable ? " retryable" : " final";
+  out += verdict.retry_after ? " " + std::to_string(verdict.retry_after->count()) + " ms" : " no wait";
+  return out;
+}
+
+std::string expected(const Json& expect) {
+  std::string out = expect.at("class").get<std::string>();
+  out += expect.at("retryable").get<bool>() ? " retryable" : " final";
+  out += expect.at("retry_after_ms").is_null() ? " no wait" : " " + expect.at("retry_after_ms").dump() + " ms";
+  return out;
+}
+
+TEST(Corpus, every_recorded_failure_of_a_spoken_dialect_is_judged_right) {
+  std::map<std::string, Tally> tallies;
+  for (const Json& c : lines_of("errors.jsonl")) {
+    const std::string provider = c.at("provider");
+    const Dialect& dialect = nearest(c);
+    const std::string path = path_of(c);
+    const Endpoint endpoint = dialect.endpoint("POST", path);
+    const Headers headers = headers_of(c.at("headers"));
+    const std::string body = c.contains("body_b64") ? from_base64(c["body_b64"].get<std::string>()) : c.at("body").get<std::string>();
+    const ProviderAnswer answer{.status = c.at("status").is_null() ? 0 : c["status"].get<int>(),
+                                .headers = &headers,
+                                .body = body,
+                                .transport = transport_of(c.at("transport"))};
+    const Verdict verdict = dialect.judge(endpoint, answer);
+    const std::string want = expected(c.at("expect"));
+    Tally& tally = tallies[provider];
+    tally.cases += 1;
+    tally.right += told(verdict) == want ? 1 : 0;
+    tally.confusion[{c["expect"]["class"].get<std::string>(), std::string{name_of(verdict.cls)}}] += 1;
+    if (spoken(provider)) {
+      EXPECT_EQ(told(verdict), want) << c.at("id") << " by rule '" << verdict.rule << "'\n" << body;
+    } else if (told(verdict) != want) {
+      std::cout << "not yet: " << c.at("id") << " is " << want << ", read as " << told(verdict) << " by '" << verdict.rule << "'\n";
+    }
+    if (!c.at("stream").get<bool>() || !spoken(provider)) continue;
+    ASSERT_TRUE(dialect.is_stream(endpoint, {.stream = true}, headers)) << c.at("id");
+    const auto reader = dialect.stream_reader(endpoint, {.stream = true}, headers, false);
+    reader->feed(body);
+    EXPECT_EQ(told(reader->finish(answer.transport)), want) << c.at("id");
+    EXPECT_EQ(reader->forward() + reader->tail(), body) << c.at("id");
+  }
+  print(tallies);
+  for (const std::string_view name : kSpoken) EXPECT_GT(tallies[std::string{name}].cases, 20) << name;
+}
+
+std::string told(const Usage& usage, const RequestFacts& facts) {
+  std::string out = usage.model.empty() ? facts.model : usage.model;
+  if (usage.tokens) {
+    const classifier::TokenCounts& t = *usage.tokens;
+    for (const std::int64_t part : {t.input, t.cached_input, t.cache_write_5m, t.cache_write_1h, t.output, t.reasoning}) {
+      out += " " + std::to_string(part);
+    }
+  } else {
+    out += " unknown";
+  }
+  return out + " " + usage.finish.value_or("unfinished");
+}
+
+std::string expected_usage(const Json& expect) {
+  std::string out = expect.at("model");
+  if (expect.at("input_tokens").is_null()) {
+    out += " unknown";
+  } else {
+    for (const char* key : {"input_tokens", "cached_input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens",
+                            "output_tokens", "reasoning_tokens"}) {
+      out += " " + expect.at(key).dump();
+    }
+  }
+  return out + " " + (expect.at("finish").is_null() ? "unfinished" : expect["finish"].get<std::string>());
+}
+
+TEST(Corpus, every_recorded_usage_of_a_spoken_dialect_is_read_right) {
+  std::map<std::string, Tally> tallies;
+  for (const Json& c : lines_of("usage.jsonl")) {
+    const std::string provider = c.at("provider");
+    const Dialect& dialect = nearest(c);
+    std::string path = path_of(c);
+    const Endpoint endpoint = dialect.endpoint("POST", path);
+    std::string request = c.at("request").dump();
+    request.reserve(request.size() + classifier::kBodyPadding);
+    const RequestFacts facts = dialect.read_request(endpoint, path, "", request);
+    Headers headers = c.contains("response_headers") ? headers_of(c["response_headers"]) : Headers{};
+    const bool stream = c.at("stream");
+    headers.push_back({"Content-Type", stream ? "text/event-stream" : "application/json"});
+    const std::string body = c.at("response_body").is_null() ? from_base64(c.at("response_b64").get<std::string>())
+                                                             : c["response_body"].get<std::string>();
+    const ProviderAnswer answer{.status = 200, .headers = &headers, .body = body};
+    const std::string got = told(dialect.read_usage(endpoint, facts, answer), facts);
+    const std::string want = expected_usage(c.at("expect"));
+    Tally& tally = tallies[provider];
+    tally.cases += 1;
+    tally.right += got == want ? 1 : 0;
+    if (spoken(provider)) {
+      EXPECT_EQ(got, want) << c.at("id") << '\n' << body;
+    } else if (got != want) {
+      std::cout << "not yet: " << c.at("id") << " is " << want << ", read as " << got << '\n';
+    }
+  }
+  print(tallies);
+  for (const std::string_view name : kSpoken) EXPECT_GT(tallies[std::string{name}].cases, 7) << name;
+}
+
+}  // namespace

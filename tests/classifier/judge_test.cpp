@@ -1,0 +1,267 @@
+// Goal: a whole answer gets the right verdict in whatever form its error comes, and a good one gets none, whatever
+// words stand in it. Method: tables of answers that no corpus has, each with one point.
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "classifier/dialect.h"
+#include "classifier/inflate.h"
+#include "tests/classifier/help.h"
+
+namespace {
+
+using classifier::Dialect;
+using classifier::Headers;
+using classifier::ProviderAnswer;
+using classifier::Transport;
+using classifier::Verdict;
+using classifier_tests::told;
+
+constexpr std::string_view kChat = "/v1/chat/completions";
+
+Verdict judge(std::string_view dialect, std::string_view path, int status, std::string_view body, Headers headers = {},
+              std::optional<Transport> transport = {}, bool truncated = false) {
+  const Dialect& d = *classifier::find_dialect(dialect);
+  return d.judge(d.endpoint("POST", path),
+                 {.status = status, .headers = &headers, .body = body, .transport = transport, .truncated = truncated});
+}
+
+std::string chat(int status, std::string_view body, Headers headers = {}) {
+  return told(judge("openai", kChat, status, body, std::move(headers)));
+}
+
+TEST(Judge, an_error_is_found_in_every_form) {
+  const struct {
+    int status;
+    std::string_view body;
+    std::string_view want;
+  } kCases[] = {
+      {429, R"({"error":{"code":"insufficient_quota"}})", "quota_exhausted final"},
+      {429, R"({"code":"insufficient_quota","message":"x"})", "quota_exhausted final"},
+      {429, R"([{"error":{"code":"insufficient_quota"}}])", "quota_exhausted final"},
+      {429, R"({"error":[{"code":"insufficient_quota"}]})", "quota_exhausted final"},
+      {429, R"({"error":{"error":{"code":"insufficient_quota"}}})", "quota_exhausted final"},
+      {429, R"({"error":{"message":"{\"error\":{\"code\":\"insufficient_quota\"}}"}})", "quota_exhausted final"},
+      {429, R"({"error":{"message":"x","metadata":{"raw":"{\"error\":{\"type\":\"insufficient_quota\"}}"}}})", "quota_exhausted final"},
+      {429, R"("{\"error\":{\"code\":\"insufficient_quota\"}}")", "quota_exhausted final"},
+      {429, "event: error\ndata: {\"error\":{\"code\":\"insufficient_quota\"}}\n\n", "quota_exhausted final"},
+      {429, "\xEF\xBB\xBF {\"error\":{\"code\":\"INSUFFICIENT-QUOTA\"}}", "quota_exhausted final"},
+      {429, "{\"error\":{\"code\":\"insufficient_quota\",\"message\":\"\xff\"}}", "quota_exhausted final"},
+      {200, R"({"error":{"code":"insufficient_quota"}})", "quota_exhausted final"},
+      {200, R"({"error":"Unauthorized"})", "server_error retryable"},
+      {200, R"({"object":"error","message":"m","code":503})", "overloaded retryable"},
+      {200, R"({"response":{"error":{"code":"rate_limit_exceeded"}}})", "rate_limited retryable"},
+      {200, R"({"id":"x","choices":[{"index":0,"error":{"code":529},"message":{"content":""}}]})", "overloaded retryable"},
+      {200, R"({"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"m"}})", "server_error retryable"},
+      {500, R"({"error":{"code":"429","message":"m"}})", "rate_limited retryable"},
+      {502, R"({"error":{"status":"RESOURCE_EXHAUSTED"}})", "rate_limited retryable"},
+      {500, R"({"error":{"code":400,"message":"m"}})", "invalid_request final"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(chat(c.status, c.body), c.want) << c.body;
+}
+
+TEST(Judge, a_number_in_the_body_makes_no_4xx_pass) {
+  EXPECT_EQ(chat(400, R"({"error":{"code":429,"message":"Too many requests"}})"), "invalid_request final");
+  EXPECT_EQ(chat(400, R"({"error":{"code":503}})"), "invalid_request final");
+  EXPECT_EQ(chat(401, R"({"error":{"code":"429"}})"), "auth final");
+  EXPECT_EQ(chat(400, R"({"error":{"code":404}})"), "not_found final");
+}
+
+TEST(Judge, words_beat_the_status_and_money_beats_every_hint) {
+  const Headers hint = {{"retry-after", "2"}, {"x-should-retry", "true"}};
+  EXPECT_EQ(chat(429, R"({"error":{"type":"billing_not_active"}})", hint), "quota_exhausted final");
+  EXPECT_EQ(chat(429, R"({"error":{"type":"tokens","code":"rate_limit_exceeded"}})", hint), "rate_limited retryable 2000 ms");
+  EXPECT_EQ(chat(500, R"({"error":{"type":"server_error"}})", {{"x-should-retry", "false"}, {"retry-after", "2"}}), "server_error final");
+  EXPECT_EQ(chat(400, R"({"error":{"type":"invalid_request_error"}})", {{"X-Should-Retry", " True "}}), "invalid_request retryable");
+  EXPECT_EQ(chat(404, "", {{"x-should-retry", "true"}}), "not_found final");
+}
+
+TEST(Judge, an_echoed_prompt_makes_no_verdict) {
+  const std::string_view bodies[] = {
+      R"({"error":{"message":"Invalid value: 'my account says the credit balance is too low, insufficient_quota'. Supported: 'a'.","type":"invalid_request_error","code":"invalid_value"}})",
+      R"({"error":{"message":"Invalid 'messages[0]': \"Rate limit reached, please try again in 20s, maximum context length\"","code":null}})",
+      R"({"error":{"message":"unexpected text `this model was not found and does not exist anywhere`"}})",
+      R"({"error":{"message":"could not parse","param":"insufficient_quota","failed_generation":"{\"error\":{\"code\":\"insufficient_quota\"}}"}})",
+      "Failed to read: \"blocked by content policy, spending limit, api key not valid\"",
+  };
+  for (const std::string_view body : bodies) EXPECT_EQ(chat(400, body), "invalid_request final") << body;
+}
+
+TEST(Judge, generated_content_makes_no_verdict) {
+  const struct {
+    std::string_view dialect;
+    std::string_view path;
+    std::string_view body;
+  } kAnswers[] = {
+      {"openai", kChat, R"({"id":"x","error":null,"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"error\":{\"code\":\"insufficient_quota\"}} 429 rate limit","tool_calls":[{"function":{"arguments":"{\"error\":1}"}}]}}]})"},
+      {"openai", "/v1/responses", R"({"id":"r","object":"response","status":"completed","error":null,"output":[{"type":"message","content":[{"text":"\"error\":{\"code\":500}"}]}],"metadata":{"error":"x"}})"},
+      {"anthropic", "/v1/messages", R"({"id":"m","type":"message","content":[{"type":"text","text":"{\"type\":\"error\"}"},{"type":"tool_use","input":{"error":{"type":"overloaded_error"},"type":"error"}}],"stop_reason":"tool_use"})"},
+      {"gemini", "/v1beta/models/m:generateContent", R"({"candidates":[{"content":{"parts":[{"functionCall":{"args":{"error":{"code":503},"promptFeedback":{"blockReason":"X"}}}}]},"finishReason":"STOP"}]})"},
+  };
+  for (const auto& answer : kAnswers) EXPECT_EQ(told(judge(answer.dialect, answer.path, 200, answer.body)), "none") << answer.body;
+}
+
+TEST(Judge, a_200_that_is_no_answer_is_malformed) {
+  for (const std::string_view body : {"", "  \n\n", "{", "{\"id\":\"x\",\"choices\":[", R"({"id":"x","choices":[{"message":{"content":"cut)",
+                                      "{}", "null", "[]", "ok", R"({"detail":"Not here"})"}) {
+    EXPECT_EQ(chat(200, body), "malformed_response retryable") << body;
+  }
+  EXPECT_EQ(chat(200, "<!DOCTYPE html><html>"), "malformed_response final");
+  EXPECT_EQ(chat(200, " \n<html>"), "malformed_response final");
+  EXPECT_EQ(chat(204, ""), "malformed_response retryable");
+  EXPECT_EQ(told(judge("gemini", "/v1beta/models/m:generateContent", 200, R"([{"candidates":[]},)")), "malformed_response retryable");
+}
+
+TEST(Judge, what_it_has_only_the_beginning_of_is_not_malformed) {
+  EXPECT_EQ(told(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, {}, true)), "none");
+  EXPECT_EQ(told(judge("openai", kChat, 429, R"({"error":{"code":"insuff)", {}, {}, true)), "rate_limited retryable");
+}
+
+TEST(Judge, a_broken_connection_is_one_unless_the_status_had_said_more) {
+  EXPECT_EQ(told(judge("openai", kChat, 0, "", {}, Transport::Dns)), "network retryable");
+  EXPECT_EQ(told(judge("openai", kChat, 0, "", {}, Transport::Tls)), "network final");
+  EXPECT_EQ(told(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, Transport::Timeout)), "timeout retryable");
+  EXPECT_EQ(told(judge("openai", "/v1/files", 200, "", {}, Transport::Reset)), "network retryable");
+  EXPECT_EQ(told(judge("openai", kChat, 401, "", {}, Transport::Reset)), "auth final");
+}
+
+TEST(Judge, an_endpoint_that_is_not_understood_is_judged_by_status_and_error_only) {
+  EXPECT_EQ(told(judge("openai", "/v1/files", 200, "<html>")), "none");
+  EXPECT_EQ(told(judge("openai", "/v1/files", 200, R"({"error":{"code":"x"}})")), "none");
+  EXPECT_EQ(told(judge("openai", "/v1/files", 429, R"({"error":{"code":"insufficient_quota"}})")), "quota_exhausted final");
+  EXPECT_EQ(told(judge("openai", "/v1/files", 304, "")), "none");
+  EXPECT_EQ(told(judge("openai", "/v1/audio/transcriptions", 200, "1\n00:00:00 --> hello")), "none");
+}
+
+TEST(Judge, a_page_is_judged_by_its_status_alone) {
+  EXPECT_EQ(chat(403, "<html>usage policy, credit balance is too low, api key not valid</html>"), "permission final");
+  EXPECT_EQ(chat(503, "<html>rate limit, retry in 5s</html>"), "overloaded retryable");
+}
+
+TEST(Judge, statuses_keep_their_family) {
+  const struct {
+    int status;
+    std::string_view want;
+  } kCases[] = {
+      {301, "invalid_request final"}, {405, "invalid_request final"},  {408, "timeout retryable"},   {409, "conflict retryable"},
+      {410, "not_found final"},       {413, "too_large final"},        {418, "unknown final"},       {421, "network retryable"},
+      {425, "network retryable"},     {451, "permission final"},       {499, "cancelled retryable"}, {500, "server_error retryable"},
+      {501, "invalid_request final"}, {502, "server_error retryable"}, {503, "overloaded retryable"}, {504, "timeout retryable"},
+      {520, "server_error retryable"}, {521, "server_error retryable"}, {522, "timeout retryable"},  {523, "server_error retryable"},
+      {524, "timeout retryable"},     {525, "server_error retryable"}, {526, "server_error retryable"}, {529, "overloaded retryable"},
+      {530, "server_error retryable"}, {599, "server_error retryable"}, {444, "unknown final"},      {700, "unknown final"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(chat(c.status, ""), c.want) << c.status;
+}
+
+TEST(Judge, conflicts_over_an_idempotency_key_do_not_pass) {
+  EXPECT_EQ(chat(409, R"({"error":{"message":"Idempotency key was used with another body"}})"), "conflict final");
+  EXPECT_EQ(chat(409, R"({"error":{"type":"conflict_error"}})"), "conflict retryable");
+}
+
+TEST(Judge, the_providers_code_is_told_tame) {
+  const struct {
+    std::string_view body;
+    std::string_view code;
+  } kCases[] = {
+      {R"({"error":{"code":"rate_limit_exceeded","type":"tokens"}})", "rate_limit_exceeded"},
+      {R"({"error":{"code":null,"type":"server_error"}})", "server_error"},
+      {R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}})", "RESOURCE_EXHAUSTED"},
+      {R"({"code":"Client specified an invalid argument","error":"x"})", "Client_specified_an_invalid_argument"},
+      {R"({"error":{"code":"a\n\"b\u0000é"}})", "a__b___"},
+      {R"({"error":{"code":503}})", "503"},
+      {"busy", ""},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(judge("openai", kChat, 429, c.body).code, c.code) << c.body;
+  const std::string endless = R"({"error":{"code":")" + std::string(500, 'x') + R"("}})";
+  EXPECT_EQ(judge("openai", kChat, 429, endless).code, std::string(64, 'x'));
+}
+
+TEST(Judge, a_refusal_in_an_answer_is_recorded_and_passed_on) {
+  const std::string_view path = "/v1beta/models/m:generateContent";
+  const Verdict blocked = judge("gemini", path, 200, R"({"promptFeedback":{"blockReason":"SAFETY"}})");
+  EXPECT_EQ(told(blocked), "content_policy final");
+  EXPECT_TRUE(blocked.is_answer);
+  EXPECT_FALSE(judge("openai", kChat, 400, R"({"error":{"code":"content_policy_violation"}})").is_answer);
+  EXPECT_EQ(told(judge("gemini", path, 200, R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")), "none");
+}
+
+std::string deflated(std::string_view text, int window_bits) {
+  z_stream z{};
+  EXPECT_EQ(deflateInit2(&z, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(text.size() + 200, '\0');
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  z.avail_in = static_cast<uInt>(text.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
+  out.resize(z.total_out);
+  deflateEnd(&z);
+  return out;
+}
+
+constexpr int kGzip = 15 + 16;
+constexpr int kZlib = 15;
+constexpr int kRawDeflate = -15;
+
+TEST(Judge, reads_compressed_bodies_and_headers_that_lie_about_them) {
+  const std::string_view text = R"({"error":{"code":"insufficient_quota","message":"m"}})";
+  const std::string want = "quota_exhausted final";
+  EXPECT_EQ(chat(429, deflated(text, kGzip), {{"Content-Encoding", "gzip"}}), want);
+  EXPECT_EQ(chat(429, deflated(text, kGzip)), want) << "without a header";
+  EXPECT_EQ(chat(429, deflated(text, kZlib), {{"content-encoding", "deflate"}}), want);
+  EXPECT_EQ(chat(429, deflated(text, kRawDeflate), {{"content-encoding", "deflate"}}), want);
+  EXPECT_EQ(chat(429, text, {{"content-encoding", "gzip"}}), want) << "a header that lies";
+  EXPECT_EQ(chat(429, text, {{"content-encoding", "br"}}), "rate_limited retryable") << "not ours to read";
+  EXPECT_EQ(chat(200, "\x01\x02", {{"content-encoding", "zstd"}}), "none");
+}
+
+TEST(Inflate, is_bounded_and_takes_what_can_be_read) {
+  const std::string zeros(1'000'000, '\0');
+  const auto bomb = classifier::inflate(deflated(zeros, kGzip), 1'000);
+  ASSERT_TRUE(bomb);
+  EXPECT_EQ(bomb->text.size(), 1'000U);
+  EXPECT_FALSE(bomb->whole);
+
+  const std::string two = deflated("one ", kGzip) + deflated("two", kGzip);
+  ASSERT_TRUE(classifier::inflate(two, 1'000));
+  EXPECT_EQ(classifier::inflate(two, 1'000)->text, "one two");
+
+  std::string noise(5'000, '\0');
+  std::mt19937 chance{7};
+  for (char& c : noise) c = static_cast<char>(chance() & 0xFFU);
+  const std::string packed = deflated(noise, kGzip);
+  const auto half = classifier::inflate(std::string_view{packed}.substr(0, packed.size() / 2), 100'000);
+  ASSERT_TRUE(half);
+  EXPECT_FALSE(half->whole);
+  EXPECT_TRUE(noise.starts_with(half->text));
+  EXPECT_FALSE(half->text.empty());
+
+  EXPECT_FALSE(classifier::inflate("no compressed bytes at all", 1'000));
+  EXPECT_FALSE(classifier::inflate("", 1'000));
+}
+
+TEST(Judge, junk_gets_a_verdict_and_never_breaks) {
+  constexpr std::string_view kBits[] = {"{", "}", "[", "]", "\"error\":", "\"code\":", "429", "\"message\":", "\"{\\\"error\\\":", ",", "null",
+                                        "\"choices\":[", "\xff", "\"details\":[{", "\"violations\":[", "1e999", "\\u00", "\x1f\x8b", "\"", "data: "};
+  constexpr int kStatuses[] = {200, 204, 400, 429, 500, 503};
+  for (unsigned seed = 0; seed < 5'000; ++seed) {
+    std::mt19937 chance{seed};
+    std::string body;
+    for (auto i = chance() % 25; i > 0; --i) body += kBits[chance() % std::size(kBits)];
+    const int status = kStatuses[chance() % std::size(kStatuses)];
+    for (const auto& [dialect, path] : {std::pair{"openai", kChat}, {"anthropic", "/v1/messages"}, {"gemini", "/v1beta/models/m:generateContent"}}) {
+      const Verdict verdict = judge(dialect, path, status, body);
+      ASSERT_FALSE(status >= 400 && verdict.cls == classifier::Class::None) << body;
+      ASSERT_FALSE(verdict.retry_after && !verdict.retryable) << body;
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,148 @@
+#include "gateway/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/sim_runtime.h"
+
+namespace gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Waiting {
+  explicit Waiting(SimRuntime& runtime) : signal(runtime.io()) {}
+  Signal signal;
+  std::optional<std::expected<Permit, Refusal>> result{};
+  TimePoint when{};
+};
+
+struct Line {
+  explicit Line(int slots, Config::Queue queue = {})
+      : admission(runtime, AdmissionLimits{{{"up", slots}}, queue}, [this](budget::Lane, int by) { depth += by; }) {}
+
+  Waiting& ask(bool again = false, TimePoint deadline = TimePoint::max()) {
+    auto& waiting = *all.emplace_back(std::make_unique<Waiting>(runtime));
+    boost::asio::co_spawn(
+        runtime.io(),
+        [](Line& line, Waiting& one, bool once_more, TimePoint by) -> task<void> {
+          Ask ask{"up", budget::Lane::Interactive, by, once_more};
+          one.result = co_await line.admission.admit(ask, one.signal);
+          one.when = line.runtime.now();
+          if (*one.result) line.order.push_back(&one);
+        }(*this, waiting, again, deadline),
+        boost::asio::detached);
+    turn();
+    return waiting;
+  }
+  void turn() {
+    runtime.io().restart();
+    runtime.io().poll();
+  }
+  void give_back(Waiting& waiting) {
+    waiting.result->value().release();
+    turn();
+  }
+
+  SimRuntime runtime{1};
+  int depth = 0;
+  LineAdmission admission;
+  std::vector<std::unique_ptr<Waiting>> all{};
+  std::vector<Waiting*> order{};
+};
+
+TEST(Admission, lets_in_as_many_as_may_and_the_next_in_order) {
+  Line line{2};
+  Waiting& a = line.ask();
+  Waiting& b = line.ask();
+  Waiting& c = line.ask();
+  Waiting& d = line.ask();
+  EXPECT_EQ(line.admission.in_use("up"), 2);
+  EXPECT_EQ(line.depth, 2);
+  line.give_back(b);
+  line.give_back(a);
+  EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &b, &c, &d}));
+  EXPECT_EQ(line.depth, 0);
+}
+
+TEST(Admission, a_retry_stands_before_those_who_have_not_begun) {
+  Line line{1};
+  Waiting& a = line.ask();
+  Waiting& fresh = line.ask();
+  Waiting& again = line.ask(true);
+  Waiting& later = line.ask(true);
+  line.give_back(a);
+  line.give_back(again);
+  line.give_back(later);
+  EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &again, &later, &fresh}));
+}
+
+TEST(Admission, who_leaves_the_line_is_gone_from_it_at_once) {
+  Line line{1};
+  Waiting& a = line.ask();
+  Waiting& ghost = line.ask();
+  Waiting& b = line.ask();
+  ghost.signal.stop(StopReason::CallerGone);
+  line.turn();
+  EXPECT_EQ(line.depth, 1);
+  line.give_back(a);
+  EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &b}));
+}
+
+TEST(Admission, a_slot_granted_to_one_who_just_left_goes_to_the_next) {
+  Line line{1};
+  Waiting& a = line.ask();
+  Waiting& ghost = line.ask();
+  Waiting& b = line.ask();
+  a.result->value().release();                     // Grants the ghost, who has not woken yet.
+  ghost.signal.stop(StopReason::CallerGone);
+  line.turn();
+  EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &b}));
+  EXPECT_EQ(line.admission.in_use("up"), 1);
+}
+
+TEST(Admission, refuses_when_full_when_waiting_is_over_and_when_the_deadline_comes) {
+  Config::Queue queue;
+  queue.total = 2;
+  queue.max_wait.interactive = 5s;
+  Line line{1, queue};
+  Waiting& a = line.ask();
+  Waiting& patient = line.ask();
+  Waiting& hurried = line.ask(false, line.runtime.now() + 2s);
+  Waiting& late = line.ask();
+  ASSERT_TRUE(late.result.has_value());
+  EXPECT_EQ(late.result->error().why, Refusal::Why::QueueFull);
+  const TimePoint start = line.runtime.now();
+  line.runtime.run();
+  EXPECT_EQ(patient.result->error().why, Refusal::Why::WaitedTooLong);
+  EXPECT_EQ(patient.when - start, 5s);
+  EXPECT_EQ(hurried.result->error().why, Refusal::Why::Deadline);
+  EXPECT_EQ(hurried.when - start, 2s);
+  line.give_back(a);
+  EXPECT_EQ(line.admission.in_use("up"), 0);
+  EXPECT_EQ(line.admission.waiting(), 0u);
+}
+
+TEST(Admission, a_drain_empties_the_line) {
+  Line line{1};
+  line.ask();
+  Waiting& waiting = line.ask();
+  waiting.signal.drain();
+  line.turn();
+  EXPECT_EQ(waiting.result->error().why, Refusal::Why::Draining);
+  EXPECT_EQ(line.depth, 0);
+}
+
+TEST(Admission, a_new_limit_holds_at_once_for_those_who_wait) {
+  Line line{1};
+  line.ask();
+  line.ask();
+  line.ask();
+  line.admission.update({{{"up", 3}}, {}});
+  line.turn();
+  EXPECT_EQ(line.order.size(), 3u);
+}
+
+}  // namespace
+}  // namespace gateway

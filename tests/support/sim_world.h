@@ -1,0 +1,217 @@
+#pragma once
+// Fakes that work, behind the story's doors: a provider that follows a plan in virtual time, a caller that keeps what
+// it got, a ledger that can be slow or broken.
+
+#include <deque>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gateway/memory_ledger.h"
+#include "tests/support/sim_runtime.h"
+
+/// What a provider does, in order; `after` counts from the step before.
+struct SimStep {
+  enum class Does { Head, Data, End, Fail, Silence } does = Does::Silence;
+  std::chrono::milliseconds after{0};
+  int status = 200;
+  classifier::Headers headers{};
+  std::string bytes{};
+  classifier::Transport transport = classifier::Transport::Reset;
+};
+
+inline SimStep sim_head(int status, classifier::Headers headers, std::chrono::milliseconds after = {}) {
+  return {SimStep::Does::Head, after, status, std::move(headers), {}, {}};
+}
+inline SimStep sim_data(std::string bytes, std::chrono::milliseconds after = {}) {
+  return {SimStep::Does::Data, after, 0, {}, std::move(bytes), {}};
+}
+inline SimStep sim_end(std::chrono::milliseconds after = {}) { return {SimStep::Does::End, after, 0, {}, {}, {}}; }
+inline SimStep sim_fail(classifier::Transport transport, std::chrono::milliseconds after = {}) {
+  return {SimStep::Does::Fail, after, 0, {}, {}, transport};
+}
+inline SimStep sim_silence() { return {}; }
+using SimPlan = std::vector<SimStep>;
+
+/// Plays one plan per attempt; the last one again for all further attempts.
+class SimUpstream final : public gateway::Upstream {
+ public:
+  explicit SimUpstream(SimRuntime& runtime) : runtime_(runtime) {}
+
+  std::unique_ptr<gateway::Exchange> start(gateway::Outbound request, gateway::Signal& signal) override {
+    if (throws) throw std::runtime_error("the wire is broken");
+    started.push_back(runtime_.now());
+    requests.push_back(std::move(request));
+    most = std::max(most, ++live);
+    SimPlan plan = plans.at(std::min(started.size(), plans.size()) - 1);
+    return std::make_unique<Played>(*this, std::move(plan), signal);
+  }
+  void retire(std::unique_ptr<gateway::Exchange> exchange) override {
+    ++retired;
+    exchange.reset();
+  }
+
+  std::vector<SimPlan> plans{};
+  std::vector<gateway::TimePoint> started{};
+  std::vector<gateway::Outbound> requests{};
+  int live = 0;
+  int most = 0;
+  int retired = 0;
+  bool throws = false;
+
+ private:
+  class Played final : public gateway::Exchange {
+   public:
+    Played(SimUpstream& upstream, SimPlan plan, gateway::Signal& signal)
+        : upstream_(upstream), signal_(signal), at_(upstream.runtime_.now()) {
+      for (SimStep& step : plan) steps_.push_back(std::move(step));
+    }
+    ~Played() override { --upstream_.live; }
+    gateway::task<Got> head(gateway::TimePoint until) override {
+      const Got got = co_await next(until);
+      if (got == Got::Head) sent_ = true;
+      co_return got;
+    }
+    gateway::task<Got> read(std::string& into, gateway::TimePoint until) override {
+      const Got got = co_await next(until);
+      if (got == Got::Data) into.swap(bytes_);
+      bytes_.clear();
+      co_return got;
+    }
+    [[nodiscard]] int status() const override { return status_; }
+    [[nodiscard]] const classifier::Headers& headers() const override { return headers_; }
+    [[nodiscard]] bool request_sent() const override { return sent_; }
+    [[nodiscard]] classifier::Transport transport() const override { return transport_; }
+    [[nodiscard]] std::string_view failure() const override { return "the plan says so"; }
+
+   private:
+    gateway::task<Got> next(gateway::TimePoint until) {
+      SimRuntime& runtime = upstream_.runtime_;
+      for (;;) {
+        if (signal_.stopped()) co_return Got::Stopped;
+        const bool silent = steps_.empty() || steps_.front().does == SimStep::Does::Silence;
+        const gateway::TimePoint due = silent ? gateway::TimePoint::max() : at_ + steps_.front().after;
+        if (!silent && due <= runtime.now()) {
+          at_ = due;
+          SimStep step = std::move(steps_.front());
+          steps_.pop_front();
+          switch (step.does) {
+            case SimStep::Does::Head:
+              status_ = step.status;
+              headers_ = std::move(step.headers);
+              co_return Got::Head;
+            case SimStep::Does::Data:
+              bytes_ = std::move(step.bytes);
+              co_return Got::Data;
+            case SimStep::Does::End: co_return Got::End;
+            default:
+              transport_ = step.transport;
+              sent_ = step.transport == classifier::Transport::Reset;
+              co_return Got::Failed;
+          }
+        }
+        if (runtime.now() >= until) {
+          sent_ = true;
+          co_return Got::TimedOut;
+        }
+        co_await runtime.wait(signal_, std::min(due, until));
+      }
+    }
+    SimUpstream& upstream_;
+    gateway::Signal& signal_;
+    gateway::TimePoint at_;
+    std::deque<SimStep> steps_{};
+    int status_ = 0;
+    classifier::Headers headers_{};
+    std::string bytes_{};
+    bool sent_ = false;
+    classifier::Transport transport_ = classifier::Transport::Reset;
+  };
+
+  SimRuntime& runtime_;
+};
+
+/// Keeps what it got, and insists that an answer ends exactly once.
+class SimCaller final : public gateway::Caller {
+ public:
+  enum class Ended { No, Answered, Finished, Aborted };
+  explicit SimCaller(SimRuntime& runtime) : runtime_(runtime) {}
+
+  gateway::task<bool> answer(gateway::AnswerHead answer_head, std::string_view body) override {
+    end(Ended::Answered);
+    head = std::move(answer_head);
+    bytes = body;
+    co_return true;
+  }
+  void begin(gateway::AnswerHead answer_head, std::optional<std::uint64_t> exact) override {
+    if (begun_) throw std::logic_error("begun twice");
+    begun_ = true;
+    head = std::move(answer_head);
+    length = exact;
+  }
+  gateway::task<bool> send(std::string_view more) override {
+    if (!begun_ || ended != Ended::No) throw std::logic_error("send out of place");
+    bytes += more;
+    sends.push_back(runtime_.now());
+    co_return true;
+  }
+  gateway::task<bool> finish(std::string_view last) override {
+    if (!begun_) throw std::logic_error("finished before it was begun");
+    end(Ended::Finished);
+    bytes += last;
+    co_return true;
+  }
+  void abort() override { end(Ended::Aborted); }
+  [[nodiscard]] bool begun() const override { return begun_; }
+  [[nodiscard]] std::uint64_t bytes_sent() const override { return bytes.size(); }
+
+  gateway::AnswerHead head{};
+  std::optional<std::uint64_t> length{};
+  std::string bytes{};
+  std::vector<gateway::TimePoint> sends{};
+  Ended ended = Ended::No;
+  gateway::TimePoint ended_at{};
+
+ private:
+  void end(Ended how) {
+    if (ended != Ended::No) throw std::logic_error("ended twice");
+    ended = how;
+    ended_at = runtime_.now();
+  }
+  SimRuntime& runtime_;
+  bool begun_ = false;
+};
+
+/// The in-memory ledger, with the disk's moods.
+class SimLedger final : public gateway::Ledger {
+ public:
+  explicit SimLedger(SimRuntime& runtime) : runtime_(runtime), pause_(runtime.io()) {}
+
+  gateway::task<gateway::Claim> claim(const gateway::CallRecord& record, gateway::Signal& signal) override {
+    if (throws_on_claim) throw std::runtime_error("claim is broken");
+    co_return co_await rows.claim(record, signal);
+  }
+  gateway::task<void> open(const gateway::OpenRow& row, gateway::Signal& signal) override {
+    if (throws_on_open) throw std::runtime_error("open is broken");
+    co_await rows.open(row, signal);
+  }
+  gateway::task<bool> end(const gateway::CallRecord& record) override {
+    const gateway::TimePoint until = runtime_.now() + end_takes;
+    while (runtime_.now() < until) co_await runtime_.wait(pause_, until);
+    ended.push_back(record);
+    ended_at = runtime_.now();
+    co_return co_await rows.end(record);
+  }
+
+  gateway::MemoryLedger rows{};
+  std::vector<gateway::CallRecord> ended{};
+  gateway::TimePoint ended_at{};
+  std::chrono::milliseconds end_takes{0};
+  bool throws_on_claim = false;
+  bool throws_on_open = false;
+
+ private:
+  SimRuntime& runtime_;
+  gateway::Signal pause_;
+};
