@@ -92,9 +92,9 @@ struct Rule {
 struct ErrorFacts {
   int status = 0;  // The one to judge by: the answer's, or one inside the body where that counts. 0: none.
   std::vector<std::string> words{};  // As letters_of() leaves them.
-  std::string text{};         // The provider's own words, lower case, without what it quotes.
-  std::string retry_delay{};  // google.rpc.RetryInfo.
-  std::string code{};         // For Verdict::code.
+  std::string text{};                // The provider's own words, lower case, without what it quotes.
+  std::string retry_delay{};         // google.rpc.RetryInfo.
+  std::string code{};                // For Verdict::code.
 };
 
 /// Class, retryable and rule; the dialect's rows come before those that all dialects share.

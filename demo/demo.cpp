@@ -1,5 +1,5 @@
-// What does callgate do for a worker? A short workload on real HTTP between a plain client, callgate and a fake provider,
-// without any key. Ends by itself; exit code 0 if every call came out as told.
+// What does callgate do for a worker? A short workload on real HTTP between a plain client, callgate and a fake
+// provider, without any key. Ends by itself; exit code 0 if every call came out as told.
 
 #include <array>
 #include <chrono>
@@ -22,37 +22,73 @@ using support::RawClient;
 using support::Response;
 
 constexpr const char* kUnary = R"({"model":"gpt-5-mini","messages":[{"role":"user","content":"Say hello"}]})";
-constexpr const char* kStream = R"({"model":"gpt-5-mini","stream":true,"messages":[{"role":"user","content":"Say hello"}]})";
+constexpr const char* kStream =
+    R"({"model":"gpt-5-mini","stream":true,"messages":[{"role":"user","content":"Say hello"}]})";
 constexpr const char* kPath = "/openai/v1/chat/completions";
 
 struct Step {
-  const char* what;       // The worker's view.
-  const char* provider;   // Script of the fake provider; "[]" lets it act as a healthy one.
+  const char* what;      // The worker's view.
+  const char* provider;  // Script of the fake provider; "[]" lets it act as a healthy one.
   const char* body;
-  const char* outcome;    // What must come out.
+  const char* outcome;  // What must come out.
   int status;
-  bool leaves;            // The worker hangs up after the first token.
+  bool leaves;  // The worker hangs up after the first token.
 };
 constexpr Step kSteps[] = {
     {"a plain answer", "[]", kUnary, "answered", 200, false},
     {"a stream", "[]", kStream, "answered", 200, false},
-    {"429, Retry-After: 1", R"([{"match": {"times": 1}, "answer": {"status": 429, "headers": [["retry-after", "1"]], "json":
-      {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}}}])", kUnary, "answered", 200, false},
-    {"overloaded, hidden in a 200", R"([{"match": {"times": 1}, "answer": {"stream": [{"error": 503}]}}])", kStream, "answered", 200, false},
-    {"a connection that breaks", R"([{"match": {"times": 1}, "answer": {"drop": "rst"}}])", kUnary, "answered", 200, false},
-    {"a request that is wrong", R"([{"answer": {"status": 400, "json":
-      {"error": {"message": "Unknown parameter", "type": "invalid_request_error", "code": "unknown_parameter"}}}}])", kUnary, "failed", 400,
+    {"429, Retry-After: 1",
+     R"([{"match": {"times": 1}, "answer": {"status": 429, "headers": [["retry-after", "1"]], "json":
+      {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}}}])",
+     kUnary,
+     "answered",
+     200,
      false},
-    {"an empty account (429)", R"([{"answer": {"status": 429, "json":
-      {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}}}}])", kUnary,
-     "failed", 429, false},
-    {"a stream that breaks off", R"([{"answer": {"stream": [{"say": "hel"}, {"close": "rst"}]}}])", kStream, "failed", 200, false},
-    {"the worker hangs up", R"([{"answer": {"stream": [{"say": "hel"}, {"hang": true}]}}])", kStream, "cancelled", 499, true},
+    {"overloaded, hidden in a 200",
+     R"([{"match": {"times": 1}, "answer": {"stream": [{"error": 503}]}}])",
+     kStream,
+     "answered",
+     200,
+     false},
+    {"a connection that breaks",
+     R"([{"match": {"times": 1}, "answer": {"drop": "rst"}}])",
+     kUnary,
+     "answered",
+     200,
+     false},
+    {"a request that is wrong",
+     R"([{"answer": {"status": 400, "json":
+      {"error": {"message": "Unknown parameter", "type": "invalid_request_error", "code": "unknown_parameter"}}}}])",
+     kUnary,
+     "failed",
+     400,
+     false},
+    {"an empty account (429)",
+     R"([{"answer": {"status": 429, "json":
+      {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}}}}])",
+     kUnary,
+     "failed",
+     429,
+     false},
+    {"a stream that breaks off",
+     R"([{"answer": {"stream": [{"say": "hel"}, {"close": "rst"}]}}])",
+     kStream,
+     "failed",
+     200,
+     false},
+    {"the worker hangs up",
+     R"([{"answer": {"stream": [{"say": "hel"}, {"hang": true}]}}])",
+     kStream,
+     "cancelled",
+     499,
+     true},
 };
 
 void ask(const Callgate& callgate, const FakeProvider& provider, const Step& step, int number) {
   RawClient client{callgate.data_port()};
-  client.send(support::request_text("POST", kPath, step.body,
+  client.send(support::request_text("POST",
+                                    kPath,
+                                    step.body,
                                     {{"Content-Type", "application/json"},
                                      {"Authorization", "Bearer sk-demo"},
                                      {"Callgate-Run-Id", "job-" + std::to_string(number)}}));
@@ -82,7 +118,8 @@ std::string attempts_of(const Json& call) {
 
 std::string tokens_of(const Json& call) {
   if (!call.contains("usage") || !call.at("usage").is_object()) return "unknown";
-  return std::to_string(call.at("usage").value("input", 0)) + " in, " + std::to_string(call.at("usage").value("output", 0)) + " out";
+  return std::to_string(call.at("usage").value("input", 0)) + " in, " +
+         std::to_string(call.at("usage").value("output", 0)) + " out";
 }
 
 void show_metrics(const Callgate& callgate) {
@@ -100,10 +137,13 @@ void show_metrics(const Callgate& callgate) {
 
 int run() {
   FakeProvider provider;
-  Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: " + provider.url() + "}}\n"};
-  std::printf("A fake provider answers at %s,\ncallgate listens at %s and knows it as /openai/.\n\n", provider.url().c_str(),
+  Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: " + provider.url() +
+                    "}}\n"};
+  std::printf("A fake provider answers at %s,\ncallgate listens at %s and knows it as /openai/.\n\n",
+              provider.url().c_str(),
               callgate.data_url().c_str());
-  std::printf("%-29s %-10s %6s  %-44s %s\n", "WHAT THE PROVIDER DOES", "OUTCOME", "STATUS", "ATTEMPTS AND WAITS", "TOKENS");
+  std::printf(
+      "%-29s %-10s %6s  %-44s %s\n", "WHAT THE PROVIDER DOES", "OUTCOME", "STATUS", "ATTEMPTS AND WAITS", "TOKENS");
   int wrong = 0;
   int number = 0;
   for (const Step& step : kSteps) {
@@ -118,8 +158,13 @@ int run() {
     int arrows = 0;
     for (std::size_t at = attempts.find("→"); at != std::string::npos; at = attempts.find("→", at + 1)) ++arrows;
     attempts.resize(std::max(attempts.size(), static_cast<std::size_t>(44 + 2 * arrows)), ' ');
-    std::printf("%-29s %-10s %6d  %s %s%s\n", step.what, call.at("outcome").get<std::string>().c_str(), call.at("status").get<int>(),
-                attempts.c_str(), tokens_of(call).c_str(), right ? "" : "   <- not as expected");
+    std::printf("%-29s %-10s %6d  %s %s%s\n",
+                step.what,
+                call.at("outcome").get<std::string>().c_str(),
+                call.at("status").get<int>(),
+                attempts.c_str(),
+                tokens_of(call).c_str(),
+                right ? "" : "   <- not as expected");
     std::fflush(stdout);
   }
   std::printf("\nFrom %s/metrics:\n", callgate.health_url().c_str());

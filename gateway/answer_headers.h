@@ -17,8 +17,8 @@ namespace gateway {
 
 /// Callgate-Call-Id, -Source (provider | callgate), -Upstream, -Attempts, -Queue-Ms and, for a failure, -Class.
 /// `attempts`: begun so far, the answering one included.
-void add_our_headers(classifier::Headers& headers, const CallRecord& record, std::size_t attempts, classifier::Class cls,
-                     std::string_view source);
+void add_our_headers(classifier::Headers& headers, const CallRecord& record, std::size_t attempts,
+                     classifier::Class cls, std::string_view source);
 
 /// Of a unary answer that was held whole: how many tokens it took.
 void add_token_headers(classifier::Headers& headers, const classifier::Usage& usage);

@@ -37,21 +37,30 @@ struct Bound {
   }
 };
 
-TimePoint later(TimePoint from, milliseconds span) { return span > milliseconds::zero() ? from + span : TimePoint::max(); }
+TimePoint later(TimePoint from, milliseconds span) {
+  return span > milliseconds::zero() ? from + span : TimePoint::max();
+}
 
 std::string_view words_of(Clock clock) {
   switch (clock) {
-    case Clock::Caller: return "the caller's deadline passed";
-    case Clock::FirstByte: return "no answer within timeouts.first_byte";
-    case Clock::Idle: return "silence for longer than timeouts.idle";
-    case Clock::Total: return "longer than timeouts.total";
-    default: return "";
+    case Clock::Caller:
+      return "the caller's deadline passed";
+    case Clock::FirstByte:
+      return "no answer within timeouts.first_byte";
+    case Clock::Idle:
+      return "silence for longer than timeouts.idle";
+    case Clock::Total:
+      return "longer than timeouts.total";
+    default:
+      return "";
   }
 }
 
 std::string_view request_id_of(const Dialect& dialect, const Headers& headers) {
-  for (const std::string_view name : {dialect.request_id_header(), std::string_view{"x-request-id"},
-                                      std::string_view{"request-id"}, std::string_view{"x-amzn-requestid"}}) {
+  for (const std::string_view name : {dialect.request_id_header(),
+                                      std::string_view{"x-request-id"},
+                                      std::string_view{"request-id"},
+                                      std::string_view{"x-amzn-requestid"}}) {
     if (const auto id = classifier::find(headers, name)) return *id;
   }
   return {};
@@ -240,7 +249,8 @@ task<void> relay(Try& t, std::string first) {
   t.failed(t.dialect().judge(t.call.endpoint, answer));
 
   AnswerHead head = t.providers_head();
-  add_our_headers(head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
+  add_our_headers(
+      head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
   t.caller.begin(std::move(head), length);
   t.attempt.answer_started = true;
   t.content_began();
@@ -281,7 +291,8 @@ task<void> relay(Try& t, std::string first) {
 /// Opens the caller's answer with what was held of the stream's head.
 void commit(Try& t) {
   AnswerHead head = t.providers_head();
-  add_our_headers(head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
+  add_our_headers(
+      head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
   t.caller.begin(std::move(head), std::nullopt);
   t.attempt.answer_started = true;
 }
@@ -300,7 +311,8 @@ void take_error(Try& t, classifier::StreamReader& reader) {
 
 /// Event by event. Nothing goes out before content, so that an error in the stream's head can be repeated unseen.
 task<void> relay_stream(Try& t) {
-  const auto reader = t.dialect().stream_reader(t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage);
+  const auto reader =
+      t.dialect().stream_reader(t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage);
   const Config::Stream& policy = t.call.policy->stream;
   const std::string_view heartbeat =
       policy.heartbeat > milliseconds::zero() ? t.dialect().heartbeat(t.call.endpoint) : std::string_view{};
@@ -403,7 +415,8 @@ task<void> relay_stream(Try& t) {
 /// Redirects lead a client away from us, and its credentials with it; none is followed or passed on.
 void refuse_redirect(Try& t) {
   t.failed({.cls = Class::InvalidRequest, .rule = "redirect"});
-  t.say_detail("the provider answered with a redirect, which callgate neither follows nor passes on; check upstreams.*.url");
+  t.say_detail(
+      "the provider answered with a redirect, which callgate neither follows nor passes on; check upstreams.*.url");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Goal: callers that leave at any moment leave nothing behind: no slot, no upstream connection, no descriptor, no gauge.
-// Method: many short-lived callers in parallel, each gone after a random while; then everything must be at rest.
+// Goal: callers that leave at any moment leave nothing behind: no slot, no upstream connection, no descriptor, no
+// gauge. Method: many short-lived callers in parallel, each gone after a random while; then everything must be at
+// rest.
 
 #include <gtest/gtest.h>
 
@@ -37,9 +38,12 @@ double gauge(const std::string& metrics, const std::string& name) {
 
 TEST(Abort, leaves_nothing_behind) {
   support::FakeProvider provider;
-  support::Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"
-                             "upstreams: {openai: {url: " + provider.url() + ", limits: {concurrent: 6}}}\n"
-                             "retry: {base: 5ms}\n"};
+  support::Callgate callgate{
+      "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"
+      "upstreams: {openai: {url: " +
+      provider.url() +
+      ", limits: {concurrent: 6}}}\n"
+      "retry: {base: 5ms}\n"};
   provider.script(R"([{"answers": [
       "default", {"hang": true}, {"stream": {"events": 40, "size": 200, "every_ms": 1}}, 503, {"drop": "rst"}, {"delay_ms": 5, "status": 200},
       {"stream": [{"say": "x"}, {"hang": true}]}, {"stream": [{"say": "x"}, {"close": "rst"}]}, {"status": 400, "json": {}}],
@@ -60,9 +64,14 @@ TEST(Abort, leaves_nothing_behind) {
       const Response answer = client.read_response(patience);
       if (answer.end == Response::End::Complete) ++answered;
       switch (rng() % 3) {
-        case 0: client.rst(); break;
-        case 1: client.fin(); break;
-        default: client.close();
+        case 0:
+          client.rst();
+          break;
+        case 1:
+          client.fin();
+          break;
+        default:
+          client.close();
       }
     }
   };
@@ -77,9 +86,10 @@ TEST(Abort, leaves_nothing_behind) {
   const auto until = std::chrono::steady_clock::now() + 10s;
   for (;;) {
     metrics = support::http_get(callgate.health_url() + "/metrics").body;
-    const bool at_rest = gauge(metrics, "callgate_calls_in_flight") == 0 && gauge(metrics, "callgate_queue_depth") == 0 &&
-                         gauge(metrics, "callgate_upstream_exchanges") == 0 && gauge(metrics, "callgate_connections") == 0 &&
-                         gauge(metrics, "callgate_buffered_bytes") == 0;
+    const bool at_rest =
+        gauge(metrics, "callgate_calls_in_flight") == 0 && gauge(metrics, "callgate_queue_depth") == 0 &&
+        gauge(metrics, "callgate_upstream_exchanges") == 0 && gauge(metrics, "callgate_connections") == 0 &&
+        gauge(metrics, "callgate_buffered_bytes") == 0;
     if (at_rest || std::chrono::steady_clock::now() > until) break;
   }
   EXPECT_EQ(gauge(metrics, "callgate_calls_in_flight"), 0);
@@ -89,7 +99,8 @@ TEST(Abort, leaves_nothing_behind) {
   EXPECT_EQ(gauge(metrics, "callgate_buffered_bytes"), 0);
 
   // What is pooled may stay open; nothing else may.
-  EXPECT_LE(callgate.process().open_files(), descriptors + 8 + static_cast<std::size_t>(gauge(metrics, "callgate_upstream_connections")));
+  EXPECT_LE(callgate.process().open_files(),
+            descriptors + 8 + static_cast<std::size_t>(gauge(metrics, "callgate_upstream_connections")));
 
   // And all six slots work.
   provider.script("[]");

@@ -1,5 +1,5 @@
-// Goal: a provider's answer that is cut anywhere, HTTP framing included, is never a silent success, and what arrives is
-// exact. Method: recorded answers, cut at every byte offset, by FIN and by RST in turn.
+// Goal: a provider's answer that is cut anywhere, HTTP framing included, is never a silent success, and what arrives
+// is exact. Method: recorded answers, cut at every byte offset, by FIN and by RST in turn.
 
 #include <gtest/gtest.h>
 
@@ -18,26 +18,56 @@ struct Recorded {
   const char* name;
   const char* path;
   const char* request;
-  const char* answer;      // For the script; the provider fills in the dialect.
-  const char* finished;    // With this in it a stream's content is whole, though its end marker may be missing.
+  const char* answer;    // For the script; the provider fills in the dialect.
+  const char* finished;  // With this in it a stream's content is whole, though its end marker may be missing.
 };
 
 const Recorded kRecorded[] = {
-    {"openai stream", "/openai/v1/chat/completions", R"({"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[]})",
-     R"({"say": ["Grüße ", "世界🦀"]})", "\"finish_reason\":\"stop\""},
-    {"openai stream whose usage only we asked for", "/openai/v1/chat/completions", R"({"model":"m","stream":true,"messages":[]})",
-     R"({"say": ["hel", "lo"]})", "\"finish_reason\":\"stop\""},
-    {"responses stream", "/openai/v1/responses", R"({"model":"m","stream":true,"input":"hi"})", R"({"say": ["hel"]})", "response.completed"},
-    {"anthropic stream", "/anthropic/v1/messages", R"({"model":"m","stream":true,"max_tokens":5,"messages":[]})", R"({"say": ["hel", "lo"]})",
+    {"openai stream",
+     "/openai/v1/chat/completions",
+     R"({"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[]})",
+     R"({"say": ["Grüße ", "世界🦀"]})",
+     "\"finish_reason\":\"stop\""},
+    {"openai stream whose usage only we asked for",
+     "/openai/v1/chat/completions",
+     R"({"model":"m","stream":true,"messages":[]})",
+     R"({"say": ["hel", "lo"]})",
+     "\"finish_reason\":\"stop\""},
+    {"responses stream",
+     "/openai/v1/responses",
+     R"({"model":"m","stream":true,"input":"hi"})",
+     R"({"say": ["hel"]})",
+     "response.completed"},
+    {"anthropic stream",
+     "/anthropic/v1/messages",
+     R"({"model":"m","stream":true,"max_tokens":5,"messages":[]})",
+     R"({"say": ["hel", "lo"]})",
      "\"stop_reason\":\"end_turn\""},
-    {"gemini stream", "/gemini/v1beta/models/g:streamGenerateContent?alt=sse", R"({"contents":[]})", R"({"say": ["hel", "lo"]})",
+    {"gemini stream",
+     "/gemini/v1beta/models/g:streamGenerateContent?alt=sse",
+     R"({"contents":[]})",
+     R"({"say": ["hel", "lo"]})",
      "finishReason"},
-    {"unary, chunked", "/openai/v1/chat/completions", R"({"model":"m","messages":[]})", R"({"say": ["hello"], "framing": "chunked"})", nullptr},
-    {"unary, with a length", "/openai/v1/chat/completions", R"({"model":"m","messages":[]})", R"({"say": ["hello"]})", nullptr},
-    {"another body, with a length", "/openai/v1/files/f/content", "", R"({"headers": [["content-type", "text/plain"]], "body": "0123456789abcdef"})",
+    {"unary, chunked",
+     "/openai/v1/chat/completions",
+     R"({"model":"m","messages":[]})",
+     R"({"say": ["hello"], "framing": "chunked"})",
      nullptr},
-    {"another body, chunked", "/openai/v1/files/f/content", "",
-     R"({"headers": [["content-type", "text/plain"]], "body": "0123456789abcdef", "framing": "chunked"})", nullptr},
+    {"unary, with a length",
+     "/openai/v1/chat/completions",
+     R"({"model":"m","messages":[]})",
+     R"({"say": ["hello"]})",
+     nullptr},
+    {"another body, with a length",
+     "/openai/v1/files/f/content",
+     "",
+     R"({"headers": [["content-type", "text/plain"]], "body": "0123456789abcdef"})",
+     nullptr},
+    {"another body, chunked",
+     "/openai/v1/files/f/content",
+     "",
+     R"({"headers": [["content-type", "text/plain"]], "body": "0123456789abcdef", "framing": "chunked"})",
+     nullptr},
 };
 
 /// The provider numbers its answers in twelve digits; apart from that they are all the same.
@@ -53,13 +83,20 @@ std::string same_numbers(std::string body) {
 
 TEST(Cut, F11_a_cut_answer_is_never_a_silent_success) {
   support::FakeProvider provider;
-  support::Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"
-                             "upstreams:\n"
-                             "  openai: {url: " + provider.url() + "}\n"
-                             "  anthropic: {url: " + provider.url() + "}\n"
-                             "  gemini: {url: " + provider.url() + "}\n"
-                             "retry: {bulk: {attempts: 1}}\n"
-                             ""};
+  support::Callgate callgate{
+      "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"
+      "upstreams:\n"
+      "  openai: {url: " +
+      provider.url() +
+      "}\n"
+      "  anthropic: {url: " +
+      provider.url() +
+      "}\n"
+      "  gemini: {url: " +
+      provider.url() +
+      "}\n"
+      "retry: {bulk: {attempts: 1}}\n"
+      ""};
   const std::string everything = "{\"match\": {}, \"answer\": ";
   for (const Recorded& recorded : kRecorded) {
     SCOPED_TRACE(recorded.name);
@@ -75,7 +112,7 @@ TEST(Cut, F11_a_cut_answer_is_never_a_silent_success) {
     const Response whole = ask();
     ASSERT_EQ(whole.status, 200);
     ASSERT_EQ(whole.end, Response::End::Complete);
-      provider.wait("open_requests=0");
+    provider.wait("open_requests=0");
     const auto size = provider.seen().at(0).at("ended").at("answered_bytes").get<std::size_t>();
     ASSERT_GT(size, 50u);
 
@@ -88,7 +125,8 @@ TEST(Cut, F11_a_cut_answer_is_never_a_silent_success) {
       const Response got = ask();
       if (got.end == Response::End::Complete && got.status == 200) {
         if (recorded.finished) {
-          EXPECT_NE(got.body.find(recorded.finished), std::string::npos) << "a short stream looks whole: " << got.body;
+          EXPECT_NE(got.body.find(recorded.finished), std::string::npos)
+              << "a short stream looks whole: " << got.body;
           EXPECT_TRUE(whole.body.starts_with(got.body)) << got.body;
         } else {
           EXPECT_EQ(got.body.size(), whole.body.size());
@@ -97,10 +135,12 @@ TEST(Cut, F11_a_cut_answer_is_never_a_silent_success) {
       }
       ++failed;
       if (got.status == 200) {
-        // What came is a beginning of the truth; only a visible error event, which is shorter than 240 bytes, may follow it.
+        // What came is a beginning of the truth; only a visible error event, which is shorter than 240 bytes, may
+        // follow it.
         const std::size_t event = std::min(got.body.find("callgate_stream_broken"), got.body.size());
         const std::size_t same = static_cast<std::size_t>(
-            std::mismatch(got.body.begin(), got.body.end(), whole.body.begin(), whole.body.end()).first - got.body.begin());
+            std::mismatch(got.body.begin(), got.body.end(), whole.body.begin(), whole.body.end()).first -
+            got.body.begin());
         EXPECT_GE(same + 240, event) << got.body;
       } else {
         EXPECT_EQ(got.status, 502) << got.body;

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
-#include <cstdio>
 #include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -30,11 +30,18 @@ const std::string kStream = R"({"model":"gpt-5","stream":true,"messages":[{"role
 std::string config_for(const FakeProvider& provider, const std::string& more = {}) {
   return "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"
          "upstreams:\n"
-         "  openai: {url: " + provider.url() + ", timeouts: {first_byte: 2s, idle: 2s}}\n"
-         "  anthropic: {url: " + provider.url() + "}\n"
-         "  gemini: {url: " + provider.url() + "}\n"
+         "  openai: {url: " +
+         provider.url() +
+         ", timeouts: {first_byte: 2s, idle: 2s}}\n"
+         "  anthropic: {url: " +
+         provider.url() +
+         "}\n"
+         "  gemini: {url: " +
+         provider.url() +
+         "}\n"
          "retry:\n"
-         "  base: 10ms\n" + more;
+         "  base: 10ms\n" +
+         more;
 }
 
 struct House {
@@ -48,7 +55,11 @@ struct House {
 TEST(EndToEnd, a_unary_answer_passes_byte_for_byte_with_our_headers_beside_it) {
   House house;
   const Response direct = http("POST", house.provider.url() + "/v1/chat/completions", kUnary);
-  const Response answer = http("POST", house.chat(), kUnary, {{"Authorization", "Bearer sk-canary"}, {"Callgate-Run-Id", "job-42"}, {"X-Empty", ""}});
+  const Response answer =
+      http("POST",
+           house.chat(),
+           kUnary,
+           {{"Authorization", "Bearer sk-canary"}, {"Callgate-Run-Id", "job-42"}, {"X-Empty", ""}});
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.end, Response::End::Complete);
   EXPECT_EQ(Json::parse(answer.body).at("choices"), Json::parse(direct.body).at("choices"));
@@ -96,11 +107,15 @@ TEST(EndToEnd, F16_the_usage_chunk_reaches_who_asked_for_it) {
 
 TEST(EndToEnd, every_dialect_streams_to_its_end) {
   House house;
-  const Response claude = http("POST", house.callgate.data_url() + "/anthropic/v1/messages",
+  const Response claude = http("POST",
+                               house.callgate.data_url() + "/anthropic/v1/messages",
                                R"({"model":"claude","max_tokens":9,"stream":true,"messages":[]})");
   EXPECT_EQ(claude.end, Response::End::Complete);
   EXPECT_NE(claude.body.find("event: message_stop"), std::string::npos);
-  const Response gemini = http("POST", house.callgate.data_url() + "/gemini/v1beta/models/gemini-3:streamGenerateContent?alt=sse", R"({"contents":[]})");
+  const Response gemini =
+      http("POST",
+           house.callgate.data_url() + "/gemini/v1beta/models/gemini-3:streamGenerateContent?alt=sse",
+           R"({"contents":[]})");
   EXPECT_EQ(gemini.end, Response::End::Complete);
   EXPECT_NE(gemini.body.find("finishReason"), std::string::npos);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(house.call_line().at("usage").is_object());
@@ -111,8 +126,10 @@ TEST(EndToEnd, F07_a_final_refusal_keeps_status_body_and_id) {
   for (const int status : {400, 401, 404, 409, 413, 422, 429, 500, 503, 529}) {
     SCOPED_TRACE(status);
     const std::string body = "{\"error\":{\"message\":\"told " + std::to_string(status) + "\",\"type\":\"x\"}}";
-    house.provider.script(R"([{"answer": {"status": )" + std::to_string(status) + R"(, "headers": [["x-request-id", "req_7"], ["content-type", "application/json"]], "body": )" +
-                          Json(body).dump() + "}}]");
+    house.provider.script(
+        R"([{"answer": {"status": )" + std::to_string(status) +
+        R"(, "headers": [["x-request-id", "req_7"], ["content-type", "application/json"]], "body": )" +
+        Json(body).dump() + "}}]");
     const Response answer = http("POST", house.chat(), kUnary);
     EXPECT_EQ(answer.status, status);
     EXPECT_EQ(answer.body, body);
@@ -134,7 +151,8 @@ TEST(EndToEnd, an_error_hidden_in_a_200_is_repeated_unseen) {
 
 TEST(EndToEnd, F01_a_stream_that_broke_after_content_is_not_begun_again) {
   House house;
-  house.provider.script(R"([{"match": {"times": 1}, "answer": {"stream": [{"say": "one"}, {"say": "two"}, {"say": "three"}, {"close": "rst"}]}}])");
+  house.provider.script(
+      R"([{"match": {"times": 1}, "answer": {"stream": [{"say": "one"}, {"say": "two"}, {"say": "three"}, {"close": "rst"}]}}])");
   const Response answer = http("POST", house.chat(), kStream);
   EXPECT_NE(answer.end, Response::End::Complete);
   EXPECT_EQ(answer.body.find("one"), answer.body.rfind("one"));
@@ -209,19 +227,25 @@ TEST(EndToEnd, F08_F09_hints_are_honoured_in_every_form) {
     const char* headers;
     std::chrono::milliseconds at_least;
   };
-  for (const Case& c : {Case{R"([["retry-after", "1"]])", 1000ms}, Case{R"([["retry-after-ms", "300"], ["retry-after", "9"]])", 300ms},
-                        Case{R"([["retry-after", "0.4"]])", 400ms}, Case{R"([["retry-after", "soon"]])", 0ms},
-                        Case{R"([["retry-after", "-5"]])", 0ms}, Case{R"([["retry-after", "99999999999999999999"]])", 0ms}}) {
+  for (const Case& c : {Case{R"([["retry-after", "1"]])", 1000ms},
+                        Case{R"([["retry-after-ms", "300"], ["retry-after", "9"]])", 300ms},
+                        Case{R"([["retry-after", "0.4"]])", 400ms},
+                        Case{R"([["retry-after", "soon"]])", 0ms},
+                        Case{R"([["retry-after", "-5"]])", 0ms},
+                        Case{R"([["retry-after", "99999999999999999999"]])", 0ms}}) {
     SCOPED_TRACE(c.headers);
     house.provider.reset();
-    house.provider.script(R"([{"match": {"times": 1}, "answer": {"status": 429, "headers": )" + std::string{c.headers} + R"(, "json": {"error": {"message": "slow"}}}}])");
+    house.provider.script(R"([{"match": {"times": 1}, "answer": {"status": 429, "headers": )" +
+                          std::string{c.headers} + R"(, "json": {"error": {"message": "slow"}}}}])");
     EXPECT_EQ(http("POST", house.chat(), kUnary).status, 200);
     const Json seen = house.provider.seen();
     ASSERT_EQ(seen.size(), 2u);
-    EXPECT_GE(seen[1].at("at_ms").get<double>() - seen[0].at("at_ms").get<double>(), static_cast<double>(c.at_least.count()) - 1);
+    EXPECT_GE(seen[1].at("at_ms").get<double>() - seen[0].at("at_ms").get<double>(),
+              static_cast<double>(c.at_least.count()) - 1);
   }
   house.provider.reset();
-  house.provider.script(R"([{"answer": {"status": 429, "headers": [["retry-after", "171"]], "json": {"error": {"message": "slow"}}}}])");
+  house.provider.script(
+      R"([{"answer": {"status": 429, "headers": [["retry-after", "171"]], "json": {"error": {"message": "slow"}}}}])");
   const auto before = Clock::now();
   const Response answer = http("POST", house.chat(), kUnary);
   EXPECT_LT(Clock::now() - before, 1s);
@@ -254,7 +278,9 @@ TEST(EndToEnd, a_large_upload_arrives_whole_and_again_after_a_503) {
 TEST(EndToEnd, a_chunked_multipart_upload_arrives_with_a_length) {
   House house;
   RawClient client{house.callgate.data_port()};
-  client.send("POST /openai/v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n");
+  client.send(
+      "POST /openai/v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; "
+      "boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n");
   std::string sent;
   for (int i = 0; i < 50; ++i) {
     const std::string piece = "--b piece " + std::to_string(i) + "\r\n";
@@ -272,7 +298,8 @@ TEST(EndToEnd, a_chunked_multipart_upload_arrives_with_a_length) {
 
 TEST(EndToEnd, an_upload_over_the_limit_is_refused_in_the_dialect) {
   House house{"limits: {body_bytes: 1MiB}\n"};
-  const Response answer = http("POST", house.callgate.data_url() + "/anthropic/v1/messages", std::string(2'000'000, 'x'));
+  const Response answer =
+      http("POST", house.callgate.data_url() + "/anthropic/v1/messages", std::string(2'000'000, 'x'));
   EXPECT_EQ(answer.status, 413);
   EXPECT_EQ(Json::parse(answer.body).at("type"), "error") << answer.body;
   EXPECT_EQ(house.provider.stats().at("requests"), 0);
@@ -389,12 +416,16 @@ TEST(EndToEnd, F31_past_the_drains_deadline_a_stream_ends_visibly) {
 
 TEST(EndToEnd, F36_no_secret_is_ever_said) {
   House house{"log: {level: debug}\n"};
-  const std::vector<std::pair<std::string, std::string>> secrets = {
-      {"Authorization", "Bearer sk-CANARY1"}, {"x-api-key", "CANARY2"}, {"x-goog-api-key", "CANARY3"}, {"Cookie", "CANARY4"}};
-  house.provider.script(R"([{"match": {"times": 1}, "answer": "default"}, {"match": {"times": 1}, "answer": 401}, {"match": {"times": 1}, "answer": {"drop": "rst"}}])");
+  const std::vector<std::pair<std::string, std::string>> secrets = {{"Authorization", "Bearer sk-CANARY1"},
+                                                                    {"x-api-key", "CANARY2"},
+                                                                    {"x-goog-api-key", "CANARY3"},
+                                                                    {"Cookie", "CANARY4"}};
+  house.provider.script(
+      R"([{"match": {"times": 1}, "answer": "default"}, {"match": {"times": 1}, "answer": 401}, {"match": {"times": 1}, "answer": {"drop": "rst"}}])");
   std::string said;
   for (int i = 0; i < 4; ++i) {
-    const Response answer = http("POST", house.chat() + "?key=CANARY5", R"({"model":"m","messages":[{"content":"CANARY6"}]})", secrets);
+    const Response answer =
+        http("POST", house.chat() + "?key=CANARY5", R"({"model":"m","messages":[{"content":"CANARY6"}]})", secrets);
     said += answer.body;
     for (const auto& [name, value] : answer.headers) said += name + value;
   }
@@ -416,8 +447,11 @@ TEST(EndToEnd, F35_callers_texts_do_not_grow_the_scrape) {
   RawClient client{house.callgate.data_port()};
   for (int i = 0; i < 1'500; ++i) {
     const std::string odd = "m" + std::to_string(i) + std::string(i % 7 == 0 ? 4'000 : 3, 'x') + "\\\"\\n";
-    client.send(request_text("POST", "/openai/v1/path" + std::to_string(i), "{\"model\":\"" + odd + "\"}",
-                             {{"User-Agent", "agent " + std::to_string(i)}, {"Callgate-Tenant", "t" + std::to_string(i)}}));
+    client.send(
+        request_text("POST",
+                     "/openai/v1/path" + std::to_string(i),
+                     "{\"model\":\"" + odd + "\"}",
+                     {{"User-Agent", "agent " + std::to_string(i)}, {"Callgate-Tenant", "t" + std::to_string(i)}}));
     ASSERT_NE(client.read_response().status, 0);
     client.send(request_text("POST", "/openai/v1/chat/completions", "{\"model\":\"" + odd + "\",\"messages\":[]}"));
     ASSERT_NE(client.read_response().status, 0);
@@ -427,7 +461,9 @@ TEST(EndToEnd, F35_callers_texts_do_not_grow_the_scrape) {
 
 TEST(EndToEnd, a_provider_that_is_not_there_is_told_apart) {
   FakeProvider provider;
-  Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: http://127.0.0.1:1}}\nretry: {base: 5ms}\n"};
+  Callgate callgate{
+      "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: http://127.0.0.1:1}}\nretry: "
+      "{base: 5ms}\n"};
   const Response answer = http("POST", callgate.data_url() + "/openai/v1/chat/completions", kUnary);
   EXPECT_EQ(answer.status, 502);
   EXPECT_EQ(answer.header("callgate-class"), "network");
@@ -438,7 +474,8 @@ TEST(EndToEnd, a_provider_that_is_not_there_is_told_apart) {
 
 TEST(EndToEnd, a_late_end_of_the_transfer_costs_neither_time_nor_the_connection) {
   House house;
-  house.provider.script(R"([{"match": {"times": 1}, "answer": {"stream": [{"say": "x"}, {"data": "[DONE]"}, {"wait_ms": 300}]}}])");
+  house.provider.script(
+      R"([{"match": {"times": 1}, "answer": {"stream": [{"say": "x"}, {"data": "[DONE]"}, {"wait_ms": 300}]}}])");
   const auto before = Clock::now();
   const Response answer = http("POST", house.chat(), kStream);
   EXPECT_EQ(answer.end, Response::End::Complete);
