@@ -846,14 +846,12 @@ FileText read_whole(const std::string& file) {
       out.text.append(block.data(), static_cast<std::size_t>(got));
     if (out.text.size() > kLargestFile) return failed("it is larger than 1MiB; this cannot be a configuration");
   }
-  if ((about.st_mode & 0777 & ~0640U) != 0) {
+  // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
+  if ((about.st_mode & S_IWOTH) != 0) {
     Problem problem = unreadable(file, "");
     problem.severity = Problem::Severity::Warning;
     problem.kind = Kind::Exposure;
-    std::array<char, 8> mode{};
-    std::snprintf(mode.data(), mode.size(), "%04o", about.st_mode & 0777);
-    problem.message =
-        "it is open to more than its owner and group (mode " + std::string{mode.data()} + "); chmod 0640 it";
+    problem.message = "anybody may write to it, and so decide where calls and keys go; chmod o-w it";
     out.problems.push_back(std::move(problem));
   }
   return out;
