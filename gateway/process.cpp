@@ -72,7 +72,7 @@ class Sidecar {
       : config_(config),
         config_file_(std::move(config_file)),
         metrics_(metric_names(config)),
-        log_(config.log, 1),
+        log_(config.log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
         upstream_(io_, {}),
         admission_(
             runtime_, admission_limits(config),
@@ -140,7 +140,8 @@ class Sidecar {
     last_turn_ = runtime_.now().time_since_epoch().count();
     const Server::Figures server = server_.figures();
     const CurlUpstream::Figures upstream = upstream_.figures();
-    metrics_.live({server.connections, upstream.connections, upstream.exchanges, server.buffered_bytes});
+    metrics_.live(
+        {server.connections, upstream.connections, upstream.exchanges, server.buffered_bytes, log_.dropped()});
   }
 
   /// Shows the world that the loop turns.
