@@ -189,17 +189,16 @@ bool read_answer(PaddedJson json, Reading& into) {
     if (!walker.walk(object.value_unsafe())) return false;
     walker.keep_finish();
     if (walker.says_error()) into.error = json.text;
-    into.any_content = into.any_content || into.content;
     return true;
   });
 }
 
 void read_event(std::string_view, PaddedJson json, Reading& into) {
-  if (json.text == "[DONE]") {
+  if (trimmed(json.text) == "[DONE]") {
     into.terminal = into.complete = true;
     return;
   }
-  const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
+  (void)walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
     auto object = document.get_object();
     if (object.error()) return false;
     Walker walker{.into = into};
@@ -212,8 +211,6 @@ void read_event(std::string_view, PaddedJson json, Reading& into) {
     into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
     return true;
   });
-  if (!read) return;
-  into.any_content = into.any_content || into.content;
 }
 
 /// SDKs take a body under any other key than "error" for no body, and read message, type, param and code there.

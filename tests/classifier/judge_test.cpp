@@ -160,6 +160,43 @@ TEST(Judge, statuses_keep_their_family) {
   for (const auto& c : kCases) EXPECT_EQ(chat(c.status, ""), c.want) << c.status;
 }
 
+TEST(Judge, more_of_what_the_three_providers_are_known_to_say) {
+  const std::string_view messages = "/v1/messages";
+  const std::string_view generate = "/v1beta/models/m:generateContent";
+  const struct {
+    std::string_view dialect;
+    std::string_view path;
+    int status;
+    std::string_view body;
+    std::string_view want;
+  } kCases[] = {
+      {"openai", kChat, 403, R"({"error":{"message":"Project `p` does not have access to model `gpt-5`","code":"model_not_found"}})", "permission final"},
+      {"openai", kChat, 429, R"({"error":{"message":"You exceeded your current quota, please check your plan and billing details."}})", "quota_exhausted final"},
+      {"openai", kChat, 429, R"({"error":{"message":"The engine is currently overloaded, please try again later","type":"requests"}})", "overloaded retryable"},
+      {"openai", kChat, 429, R"({"error":{"message":"Rate limit reached on requests per day (RPD): Limit 200, Used 200, Requested 1. Please try again in 7m12s.","code":"rate_limit_exceeded"}})", "rate_limited retryable 432000 ms"},
+      {"openai", kChat, 429, R"({"error":{"message":"No capacity","type":"resource_unavailable"}})", "overloaded retryable"},
+      {"openai", "/v1/responses", 200, R"({"id":"r","object":"response","status":"failed","error":{"code":"image_parse_error","message":"m"}})", "invalid_request final"},
+      {"openai", "/v1/responses", 200, R"({"id":"r","object":"response","status":"failed","error":{"code":"image_content_policy_violation","message":"m"}})", "content_policy final"},
+      {"openai", "/v1/responses", 200, R"({"id":"r","object":"response","status":"failed","error":{"code":"invalid_image_url","message":"m"}})", "invalid_request final"},
+      {"anthropic", messages, 429, R"({"type":"error","error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}})", "quota_exhausted final"},
+      {"anthropic", messages, 429, R"({"type":"error","error":{"type":"rate_limit_error","message":"Number of request tokens has exceeded your daily rate limit"}})", "quota_exhausted final"},
+      {"anthropic", messages, 400, R"({"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"}})", "context_length final"},
+      {"anthropic", messages, 400, R"({"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits."}})", "quota_exhausted final"},
+      {"anthropic", messages, 400, R"({"type":"error","error":{"type":"invalid_request_error","message":"This organization has been disabled."}})", "permission final"},
+      {"anthropic", messages, 413, "<html>cloudflare</html>", "too_large final"},
+      {"gemini", generate, 400, R"({"error":{"code":400,"message":"Request payload size exceeds the limit: 20971520 bytes.","status":"INVALID_ARGUMENT"}})", "too_large final"},
+      {"gemini", generate, 400, R"({"error":{"code":400,"message":"Please enable billing on your project.","status":"FAILED_PRECONDITION"}})", "quota_exhausted final"},
+      {"gemini", generate, 403, R"({"error":{"code":403,"message":"Method doesn't allow unregistered callers","status":"PERMISSION_DENIED"}})", "auth final"},
+      {"gemini", generate, 429, R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerDayPerProject","quota_limit_value":"50"}},{"retryDelay":"9s"}]}})", "quota_exhausted final"},
+      {"gemini", generate, 429, R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerMinutePerProject","quota_limit_value":"50"}},{"retryDelay":"9s"}]}})", "rate_limited retryable 9000 ms"},
+      {"gemini", generate, 503, R"([{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}])", "overloaded retryable"},
+      {"gemini", generate, 200, R"([{"candidates":[{"content":{"parts":[{"text":"a"}]}}]},{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}])", "overloaded retryable"},
+      {"gemini", generate, 200, R"({"usageMetadata":{"promptTokenCount":4},"modelVersion":"m"})", "malformed_response retryable"},
+      {"gemini", "/v1beta/openai/chat/completions", 429, R"([{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}}])", "rate_limited retryable"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(told(judge(c.dialect, c.path, c.status, c.body)), c.want) << c.body;
+}
+
 TEST(Judge, conflicts_over_an_idempotency_key_do_not_pass) {
   EXPECT_EQ(chat(409, R"({"error":{"message":"Idempotency key was used with another body"}})"), "conflict final");
   EXPECT_EQ(chat(409, R"({"error":{"type":"conflict_error"}})"), "conflict retryable");
