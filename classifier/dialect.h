@@ -18,7 +18,16 @@
 namespace classifier {
 
 enum class Operation : std::uint8_t {
-  Chat, Completions, Responses, Messages, GenerateContent, Embeddings, CountTokens, Moderation, Other };
+  Chat,
+  Completions,
+  Responses,
+  Messages,
+  GenerateContent,
+  Embeddings,
+  CountTokens,
+  Moderation,
+  Other
+};
 [[nodiscard]] std::string_view name_of(Operation operation);  // "chat", "responses", … as metric label.
 
 /// What a method and path below an upstream mean to its dialect.
@@ -37,7 +46,7 @@ inline constexpr std::size_t kBodyPadding = 64;
 
 /// What a request asks for, read without building a DOM of the prompt.
 struct RequestFacts {
-  std::string model{};                                // At most 128 bytes; empty if none is named.
+  std::string model{};  // At most 128 bytes; empty if none is named.
   bool stream = false;
   std::optional<std::int64_t> max_output_tokens{};
   /// The caller asked for usage in the stream, or the dialect sends it anyway.
@@ -58,17 +67,17 @@ struct OwnError {
   int status = 500;
   Class cls = Class::Internal;
   std::string message{};
-  std::string code{};      // Our code, such as "callgate_queue_full".
-  std::string call_id{};   // Where the dialect has a place for a request id.
+  std::string code{};     // Our code, such as "callgate_queue_full".
+  std::string call_id{};  // Where the dialect has a place for a request id.
 };
 
 /// An answer to judge: whole (unary), or what came of it. Header values and body are the provider's.
 struct ProviderAnswer {
-  int status = 0;                       // 0: no response came; `transport` says why.
-  const Headers* headers = nullptr;     // Never null for a status.
-  std::string_view body{};              // Raw bytes; content-encoding gzip and deflate are understood.
+  int status = 0;                        // 0: no response came; `transport` says why.
+  const Headers* headers = nullptr;      // Never null for a status.
+  std::string_view body{};               // Raw bytes; content-encoding gzip and deflate are understood.
   std::optional<Transport> transport{};  // With a status: it failed after the response began.
-  bool truncated = false;               // `body` is only the beginning (it was longer than what is kept).
+  bool truncated = false;                // `body` is only the beginning (it was longer than what is kept).
   /// What a date in a hint is measured against if the answer has no Date header.
   std::optional<std::chrono::system_clock::time_point> now{};
 };
@@ -90,7 +99,7 @@ class StreamReader {
   std::string& forward() { return forward_; }
   std::string& tail() { return tail_; }
 
-  [[nodiscard]] bool content() const { return content_; }    // An event with text, reasoning, tool or audio came.
+  [[nodiscard]] bool content() const { return content_; }  // An event with text, reasoning, tool or audio came.
   /// The dialect's end marker came, or an error event: what callers take for the end.
   [[nodiscard]] bool terminal() const { return terminal_; }
   /// After the terminal marker nothing more can matter: do not wait for the end of the transfer. Never with an
@@ -130,19 +139,22 @@ class Dialect {
   /// `path` is what follows the upstream's name, without query: "/v1/chat/completions".
   [[nodiscard]] virtual Endpoint endpoint(std::string_view method, std::string_view path) const = 0;
   /// `body` must be followed by kBodyPadding readable bytes. Of a member that stands twice the last one counts.
-  [[nodiscard]] virtual RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
-                                                  std::string_view body) const = 0;
-  /// What to change in the body (padded as above) so that a stream reports usage; nothing if it does anyway or cannot.
+  [[nodiscard]] virtual RequestFacts read_request(const Endpoint& endpoint, std::string_view path,
+                                                  std::string_view query, std::string_view body) const = 0;
+  /// What to change in the body (padded as above) so that a stream reports usage; nothing if it does anyway or
+  /// cannot.
   [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
 
   [[nodiscard]] virtual Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const = 0;
   [[nodiscard]] virtual Usage read_usage(const Endpoint& endpoint, const RequestFacts& facts,
                                          const ProviderAnswer& answer) const = 0;
   /// Does this head begin a stream that StreamReader understands?
-  [[nodiscard]] virtual bool is_stream(const Endpoint& endpoint, const RequestFacts& facts, const Headers& head) const = 0;
+  [[nodiscard]] virtual bool is_stream(const Endpoint& endpoint, const RequestFacts& facts,
+                                       const Headers& head) const = 0;
   /// `hide_usage`: the usage chunk was asked for by us alone; it is read and left out.
-  [[nodiscard]] virtual std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint, const RequestFacts& facts,
-                                                                    const Headers& head, bool hide_usage) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint,
+                                                                    const RequestFacts& facts, const Headers& head,
+                                                                    bool hide_usage) const = 0;
 
   /// Our own error as this dialect's JSON body.
   [[nodiscard]] virtual std::string error_body(const OwnError& error) const = 0;

@@ -7,8 +7,15 @@ namespace classifier {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kOperationNames = {
-    "chat", "completions", "responses", "messages", "generate_content", "embeddings", "count_tokens", "moderation", "other"};
+constexpr std::array<std::string_view, 9> kOperationNames = {"chat",
+                                                             "completions",
+                                                             "responses",
+                                                             "messages",
+                                                             "generate_content",
+                                                             "embeddings",
+                                                             "count_tokens",
+                                                             "moderation",
+                                                             "other"};
 
 }  // namespace
 

@@ -93,8 +93,10 @@ class Reader {
     }
     if (json.is_array()) {
       // A stream in one array may have begun well.
-      const auto error = std::ranges::find_if(json, [](const Json& element) { return member(element, "error") != nullptr; });
-      const auto chosen = error != json.end() ? error : std::ranges::find_if(json, [](const Json& e) { return e.is_object(); });
+      const auto error =
+          std::ranges::find_if(json, [](const Json& element) { return member(element, "error") != nullptr; });
+      const auto chosen =
+          error != json.end() ? error : std::ranges::find_if(json, [](const Json& e) { return e.is_object(); });
       if (chosen != json.end()) root(*chosen, depth);
       return;
     }
@@ -120,20 +122,22 @@ class Reader {
     if (error.is_string()) return add_message(text_of(error), depth);
     if (error.is_array()) return root(error, depth);
     // {"error":{"error":{…}}} comes from gateways that wrap what they got.
-    if (const Json* inner = member(error, "error"); inner != nullptr && depth < kNestingMax) error_value(*inner, depth + 1);
+    if (const Json* inner = member(error, "error"); inner != nullptr && depth < kNestingMax)
+      error_value(*inner, depth + 1);
     fields(error, depth);
   }
 
   void fields(const Json& object, int depth) {
-    constexpr std::array<std::string_view, 6> kCodes = {"code",       "status",         "status_code",
-                                                        "statusCode", "raw_status_code", "reason"};
+    constexpr std::array<std::string_view, 6> kCodes = {
+        "code", "status", "status_code", "statusCode", "raw_status_code", "reason"};
     for (const std::string_view key : kCodes) {
       if (const Json* value = member(object, key)) code_value(*value, key != "reason");
     }
     for (const std::string_view key : {"type", "__type", "error_type", "errorCode", "error_code"}) {
       if (const Json* value = member(object, key)) type_value(text_of(*value));
     }
-    for (const std::string_view key : {"message", "Message", "msg", "title", "detail", "error_description", "error_message", "raw"}) {
+    for (const std::string_view key :
+         {"message", "Message", "msg", "title", "detail", "error_description", "error_message", "raw"}) {
       if (const Json* value = member(object, key)) message_value(*value, depth);
     }
     if (const Json* errors = member(object, "errors"); errors != nullptr && errors->is_array()) {
@@ -226,7 +230,8 @@ class Reader {
 
   void quota(const Json& object, std::string_view id_key, std::string_view value_key) {
     const Json* id = member(object, id_key);
-    if (id != nullptr && (text_of(*id).contains("PerDay") || text_of(*id).contains("Daily"))) add_word("quota_per_day");
+    if (id != nullptr && (text_of(*id).contains("PerDay") || text_of(*id).contains("Daily")))
+      add_word("quota_per_day");
     const Json* value = member(object, value_key);
     if (value == nullptr) return;
     if (text_of(*value) == "0" || (value->is_number() && value->get<double>() == 0.0)) add_word("quota_of_zero");
@@ -249,7 +254,8 @@ std::string tame(std::string_view word) {
   constexpr std::size_t kCodeMax = 64;
   std::string out;
   for (const char c : word.substr(0, kCodeMax)) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '.' || c == '-';
     out += plain ? c : '_';
   }
   return out;
@@ -261,7 +267,9 @@ std::string own_words(std::string_view text) {
   std::string out;
   text = text.substr(0, kTextMax);
   out.reserve(text.size());
-  const auto is_alnum = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  const auto is_alnum = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
   std::size_t at = 0;
   while (at < text.size()) {
     const char c = text[at];
@@ -316,7 +324,9 @@ ErrorFacts read_error(int status, const Headers* headers, std::string_view body)
   if (asks_more_than_limit(facts.text)) facts.words.push_back(letters_of("request_above_limit"));
   // A sentence is no code.
   const bool sentence = reader.code.find(' ') != std::string::npos;
-  facts.code = tame(!reader.code.empty() && !sentence ? reader.code : !reader.type.empty() ? reader.type : reader.code);
+  facts.code = tame(!reader.code.empty() && !sentence ? reader.code
+                    : !reader.type.empty()            ? reader.type
+                                                      : reader.code);
   if (facts.code.empty() && reader.status) facts.code = std::to_string(*reader.status);
   return facts;
 }

@@ -36,13 +36,13 @@ class EventReader final : public StreamReader {
     if (reading_.refusal) return refused(*reading_.refusal);
     if (terminal_ || reading_.choices.all_ended()) return {};
     if (transport) return verdict_of(*transport);
-    return {.cls = Class::MalformedResponse, .retryable = true, .rule = events_ == 0 ? "empty stream" : "stream without its end"};
+    return {.cls = Class::MalformedResponse,
+            .retryable = true,
+            .rule = events_ == 0 ? "empty stream" : "stream without its end"};
   }
 
   [[nodiscard]] bool between_events() const override { return splitter_.between_events() && !cut_inside_event_; }
-  [[nodiscard]] std::size_t held_bytes() const override {
-    return splitter_.held() + forward_.size() + tail_.size();
-  }
+  [[nodiscard]] std::size_t held_bytes() const override { return splitter_.held() + forward_.size() + tail_.size(); }
 
  private:
   void take(const EventSplitter::Block& block) {
@@ -113,7 +113,8 @@ Verdict judge_error(std::span<const Rule> rules, int status, const Headers* head
     }
   }
   if (verdict.retryable) {
-    verdict.retry_after = retry_after({.headers = headers, .retry_delay = facts.retry_delay, .text = facts.text, .now = now});
+    verdict.retry_after =
+        retry_after({.headers = headers, .retry_delay = facts.retry_delay, .text = facts.text, .now = now});
   }
   return verdict;
 }

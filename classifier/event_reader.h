@@ -13,15 +13,15 @@ namespace classifier {
 struct EventReaderOptions {
   const Family* family = nullptr;
   std::span<const Rule> rules{};
-  const Headers* head = nullptr;        // Read at once, not kept.
+  const Headers* head = nullptr;  // Read at once, not kept.
   bool hide_usage = false;
-  const Dialect* dialect = nullptr;     // For its status_of().
+  const Dialect* dialect = nullptr;  // For its status_of().
 };
 [[nodiscard]] std::unique_ptr<StreamReader> make_event_reader(const EventReaderOptions& options);
 
 /// Verdict on an error that the provider put into words, with its hint; `now` for dates without a Date header.
-[[nodiscard]] Verdict judge_error(std::span<const Rule> rules, int status, const Headers* headers, std::string_view body,
-                                  std::optional<std::chrono::system_clock::time_point> now);
+[[nodiscard]] Verdict judge_error(std::span<const Rule> rules, int status, const Headers* headers,
+                                  std::string_view body, std::optional<std::chrono::system_clock::time_point> now);
 /// An answer that says no.
 [[nodiscard]] Verdict refused(Class cls);
 /// What has been read, in normal form.

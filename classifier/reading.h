@@ -37,16 +37,16 @@ struct Reading {
   std::string service_tier{};
   Choices choices{};
   bool any_content = false;
-  bool answered = false;            // A member came that only an answer has.
-  std::optional<Class> refusal{};   // An answer that says no without being an error: recorded, passed on as it is.
+  bool answered = false;           // A member came that only an answer has.
+  std::optional<Class> refusal{};  // An answer that says no without being an error: recorded, passed on as it is.
 
   // Of the event (or whole answer) read last; see begin_event().
   bool content = false;
   bool terminal = false;
   bool complete = false;
-  bool usage_only = false;   // Nothing but usage: the chunk that a caller gets only when it asked for it.
+  bool usage_only = false;  // Nothing but usage: the chunk that a caller gets only when it asked for it.
   bool usage_changed = false;
-  std::string error{};       // The JSON that says so if it is an error, else empty.
+  std::string error{};  // The JSON that says so if it is an error, else empty.
 
   void begin_event() {
     content = terminal = complete = usage_only = usage_changed = false;

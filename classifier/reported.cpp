@@ -11,9 +11,14 @@ std::optional<TokenCounts> settle_openai(const Reported& reported) {
   const std::int64_t cached = reported.cached.value_or(0);
   const std::int64_t written = reported.written.value_or(0);
   const std::int64_t reasoning = reported.reasoning.value_or(0);
-  const std::int64_t outside = reported.total && reported.input && reported.output ? *reported.total - prompt - completion : 0;
+  const std::int64_t outside =
+      reported.total && reported.input && reported.output ? *reported.total - prompt - completion : 0;
 
-  TokenCounts counts{.input = prompt, .cached_input = cached, .cache_write_5m = written, .output = completion, .reasoning = reasoning};
+  TokenCounts counts{.input = prompt,
+                     .cached_input = cached,
+                     .cache_write_5m = written,
+                     .output = completion,
+                     .reasoning = reasoning};
   if (outside > 0) {
     if (outside == reasoning) {
       counts.output += reasoning;
@@ -28,7 +33,8 @@ std::optional<TokenCounts> settle_openai(const Reported& reported) {
     }
   }
   // A part that is larger than its whole was not in it.
-  if (counts.cached_input + counts.cache_write_5m > counts.input) counts.input += counts.cached_input + counts.cache_write_5m;
+  if (counts.cached_input + counts.cache_write_5m > counts.input)
+    counts.input += counts.cached_input + counts.cache_write_5m;
   if (counts.reasoning > counts.output) counts.output += counts.reasoning;
   return counts;
 }

@@ -12,7 +12,7 @@ namespace classifier {
 /// Fields as reported. In a stream the last value per field wins: nothing is ever added up over events.
 struct Reported {
   std::optional<std::int64_t> input{};
-  std::optional<std::int64_t> tool_input{};   // Gemini: input that the prompt's count leaves out.
+  std::optional<std::int64_t> tool_input{};  // Gemini: input that the prompt's count leaves out.
   std::optional<std::int64_t> cached{};
   std::optional<std::int64_t> written{};
   std::optional<std::int64_t> written_5m{};

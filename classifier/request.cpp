@@ -62,7 +62,9 @@ RequestFacts read_request_body(std::string_view body) {
   facts.unreadable = !read;
   if (new_limit) limit = new_limit;
   // The limit is one for each choice.
-  if (limit) facts.max_output_tokens = std::min(*limit, walk::kCountMax / kChoicesMax) * std::clamp<std::int64_t>(choices, 1, kChoicesMax);
+  if (limit)
+    facts.max_output_tokens =
+        std::min(*limit, walk::kCountMax / kChoicesMax) * std::clamp<std::int64_t>(choices, 1, kChoicesMax);
   return facts;
 }
 
@@ -73,39 +75,43 @@ std::optional<Edit> include_usage(std::string_view body) {
   std::optional<Edit> edit;
   const auto offset = [&](std::string_view token) { return static_cast<std::size_t>(token.data() - body.data()); };
 
-  const bool read = walk::document<ondemand::parser>({body}, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (object.error()) return false;
-    return walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
-      if (key == "stream") stream = walk::truth(value).value_or(false);
-      if (key != "stream_options") return;
-      options_there = true;
-      edit.reset();  // Of two such members the last one counts.
-      const std::string_view token = value.raw_json_token();
-      if (literal(token) == "null") {
-        edit = Edit{.offset = offset(token), .length = 4, .text = "{" + std::string{kMember} + "}"};
-        return;
-      }
-      if (!token.starts_with('{')) return;
-      bool empty = true;
-      bool there = false;
-      std::optional<Edit> flip;
-      walk::object_members(value, [&](std::string_view name, Value& part) {
-        empty = false;
-        if (name != "include_usage") return;
-        there = true;
-        flip.reset();
-        const std::string_view inner = part.raw_json_token();
-        const std::string_view word = literal(inner);
-        if (word == "false" || word == "null") flip = Edit{.offset = offset(inner), .length = word.size(), .text = "true"};
-      });
-      if (there) {
-        edit = flip;
-      } else {
-        edit = Edit{.offset = offset(token) + 1, .length = 0, .text = std::string{kMember} + (empty ? "" : ",")};
-      }
-    });
-  }, walk::Broken::Refuse);
+  const bool read = walk::document<ondemand::parser>(
+      {body},
+      [&](ondemand::document& document) {
+        auto object = document.get_object();
+        if (object.error()) return false;
+        return walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
+          if (key == "stream") stream = walk::truth(value).value_or(false);
+          if (key != "stream_options") return;
+          options_there = true;
+          edit.reset();  // Of two such members the last one counts.
+          const std::string_view token = value.raw_json_token();
+          if (literal(token) == "null") {
+            edit = Edit{.offset = offset(token), .length = 4, .text = "{" + std::string{kMember} + "}"};
+            return;
+          }
+          if (!token.starts_with('{')) return;
+          bool empty = true;
+          bool there = false;
+          std::optional<Edit> flip;
+          walk::object_members(value, [&](std::string_view name, Value& part) {
+            empty = false;
+            if (name != "include_usage") return;
+            there = true;
+            flip.reset();
+            const std::string_view inner = part.raw_json_token();
+            const std::string_view word = literal(inner);
+            if (word == "false" || word == "null")
+              flip = Edit{.offset = offset(inner), .length = word.size(), .text = "true"};
+          });
+          if (there) {
+            edit = flip;
+          } else {
+            edit = Edit{.offset = offset(token) + 1, .length = 0, .text = std::string{kMember} + (empty ? "" : ",")};
+          }
+        });
+      },
+      walk::Broken::Refuse);
   if (!read || !stream) return std::nullopt;
   if (options_there) return edit;
   const std::size_t brace = body.find('{');

@@ -104,7 +104,8 @@ std::optional<milliseconds> until(std::optional<WallClock> when, std::optional<W
   if (!when || !now) return std::nullopt;
   if (*when <= *now) return milliseconds::zero();
   // Compared as seconds: a far date minus a far date must not wrap.
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(*when) - std::chrono::floor<std::chrono::seconds>(*now);
+  const auto seconds =
+      std::chrono::floor<std::chrono::seconds>(*when) - std::chrono::floor<std::chrono::seconds>(*now);
   if (seconds > kLongest) return std::nullopt;
   return std::chrono::ceil<milliseconds>(*when - *now);
 }
@@ -122,9 +123,15 @@ constexpr Unit kGoUnits[] = {{"ns", 1},
                              {"s", kSecond},
                              {"m", 60 * kSecond},
                              {"h", 3'600 * kSecond}};
-constexpr Unit kWordUnits[] = {{"milliseconds", 1'000'000}, {"millisecond", 1'000'000}, {"seconds", kSecond},
-                               {"second", kSecond},         {"secs", kSecond},          {"sec", kSecond},
-                               {"minutes", 60 * kSecond},   {"minute", 60 * kSecond},   {"hours", 3'600 * kSecond},
+constexpr Unit kWordUnits[] = {{"milliseconds", 1'000'000},
+                               {"millisecond", 1'000'000},
+                               {"seconds", kSecond},
+                               {"second", kSecond},
+                               {"secs", kSecond},
+                               {"sec", kSecond},
+                               {"minutes", 60 * kSecond},
+                               {"minute", 60 * kSecond},
+                               {"hours", 3'600 * kSecond},
                                {"hour", 3'600 * kSecond}};
 
 /// A Go duration from the front: as many number-unit pairs as stand there, at least one.
@@ -253,8 +260,8 @@ std::optional<milliseconds> from_resets(const Headers& headers, std::optional<Wa
   return latest;
 }
 
-constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+constexpr std::array<std::string_view, 12> kMonths = {
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
 unsigned month_of(std::string_view word) {
   for (unsigned i = 0; i < kMonths.size(); ++i) {
@@ -273,9 +280,11 @@ struct Calendar {
 };
 
 std::optional<WallClock> instant_of(const Calendar& c) {
-  const std::chrono::year_month_day date{std::chrono::year{c.year}, std::chrono::month{c.month}, std::chrono::day{c.day}};
+  const std::chrono::year_month_day date{
+      std::chrono::year{c.year}, std::chrono::month{c.month}, std::chrono::day{c.day}};
   // 60 is a leap second. Years beyond 2200 would come near what a nanosecond clock can hold.
-  if (!date.ok() || c.year < 1900 || c.year > 2200 || c.hour > 23 || c.minute > 59 || c.second > 60) return std::nullopt;
+  if (!date.ok() || c.year < 1900 || c.year > 2200 || c.hour > 23 || c.minute > 59 || c.second > 60)
+    return std::nullopt;
   return WallClock{std::chrono::sys_days{date}} + std::chrono::hours{c.hour} + std::chrono::minutes{c.minute} +
          std::chrono::seconds{c.second};
 }

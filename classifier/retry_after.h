@@ -15,9 +15,9 @@ using WallClock = std::chrono::system_clock::time_point;
 /// headers of exhausted dimensions, text. Negative, not a number or above ten years is not usable; zero is.
 struct HintSources {
   const Headers* headers = nullptr;
-  std::string_view retry_delay{};   // google.rpc.RetryInfo: "40.025771073s".
-  std::string_view text{};          // The provider's own words.
-  std::optional<WallClock> now{};   // Dates are measured against the Date header, and against this without one.
+  std::string_view retry_delay{};  // google.rpc.RetryInfo: "40.025771073s".
+  std::string_view text{};         // The provider's own words.
+  std::optional<WallClock> now{};  // Dates are measured against the Date header, and against this without one.
 };
 /// Rounded up to whole milliseconds, never negative. A date that has passed is zero.
 [[nodiscard]] std::optional<std::chrono::milliseconds> retry_after(const HintSources& sources);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-
 namespace classifier {
 
 namespace {
@@ -305,19 +304,32 @@ bool fits(const Rule& rule, Statuses group, const ErrorFacts& facts) {
 
 Statuses on::group_of(int status) {
   switch (status) {
-    case 0: return kNone;
-    case 400: return k400;
-    case 401: return k401;
-    case 402: return k402;
-    case 403: return k403;
-    case 404: return k404;
-    case 409: return k409;
-    case 412: return k412;
-    case 413: return k413;
-    case 422: return k422;
-    case 429: return k429;
-    case 503: return k503;
-    default: return status >= 500 ? kOther5xx : kOther4xx;
+    case 0:
+      return kNone;
+    case 400:
+      return k400;
+    case 401:
+      return k401;
+    case 402:
+      return k402;
+    case 403:
+      return k403;
+    case 404:
+      return k404;
+    case 409:
+      return k409;
+    case 412:
+      return k412;
+    case 413:
+      return k413;
+    case 422:
+      return k422;
+    case 429:
+      return k429;
+    case 503:
+      return k503;
+    default:
+      return status >= 500 ? kOther5xx : kOther4xx;
   }
 }
 
@@ -325,7 +337,8 @@ bool has_text(std::string_view needle, std::string_view text) {
   constexpr std::size_t kGapMax = 80;
   const std::size_t star = std::min(needle.find('*'), needle.size());
   const std::string_view piece = needle.substr(0, star);
-  for (std::size_t at = find_piece(text, piece, 0); at != std::string_view::npos; at = find_piece(text, piece, at + 1)) {
+  for (std::size_t at = find_piece(text, piece, 0); at != std::string_view::npos;
+       at = find_piece(text, piece, at + 1)) {
     if (star == needle.size()) return true;
     const std::string_view rest = needle.substr(star + 1);
     const std::string_view behind = text.substr(at + piece.size());
@@ -342,8 +355,10 @@ bool never_retryable(Class cls) {
     case ContextLength:
     case ContentPolicy:
     case NotFound:
-    case TooLarge: return true;
-    default: return false;
+    case TooLarge:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -356,8 +371,10 @@ bool retryable_by_class(Class cls) {
     case Network:
     case Conflict:
     case Cancelled:
-    case MalformedResponse: return true;
-    default: return false;
+    case MalformedResponse:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -388,11 +405,16 @@ Verdict verdict_of(std::span<const Rule> dialect_rules, const ErrorFacts& facts)
 
 Verdict verdict_of(Transport transport) {
   switch (transport) {
-    case Transport::Timeout: return {.cls = Timeout, .retryable = true, .rule = "transport timeout"};
-    case Transport::ConnectRefused: return {.cls = Network, .retryable = true, .rule = "connection refused"};
-    case Transport::Reset: return {.cls = Network, .retryable = true, .rule = "connection reset"};
-    case Transport::Tls: return {.cls = Network, .retryable = false, .rule = "TLS"};
-    case Transport::Dns: return {.cls = Network, .retryable = true, .rule = "DNS"};
+    case Transport::Timeout:
+      return {.cls = Timeout, .retryable = true, .rule = "transport timeout"};
+    case Transport::ConnectRefused:
+      return {.cls = Network, .retryable = true, .rule = "connection refused"};
+    case Transport::Reset:
+      return {.cls = Network, .retryable = true, .rule = "connection reset"};
+    case Transport::Tls:
+      return {.cls = Network, .retryable = false, .rule = "TLS"};
+    case Transport::Dns:
+      return {.cls = Network, .retryable = true, .rule = "DNS"};
   }
   return {.cls = Network, .retryable = true, .rule = "transport"};
 }

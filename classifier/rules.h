@@ -55,8 +55,8 @@ enum class Retry : std::uint8_t { ByClass, Yes, No };
   return letters;
 }
 
-/// A word of a table, as some provider spells it; with "*" before it the end of one, with "*" behind it the beginning.
-/// Its letters are taken by the compiler, so that a lookup only compares them.
+/// A word of a table, as some provider spells it; with "*" before it the end of one, with "*" behind it the
+/// beginning. Its letters are taken by the compiler, so that a lookup only compares them.
 class Word {
  public:
   consteval Word(const char* spelling) : spelling_(spelling) {  // Implicit: rows are written with plain literals.
@@ -93,9 +93,9 @@ struct Rule {
 struct ErrorFacts {
   int status = 0;  // The one to judge by: the answer's, or one inside the body where that counts. 0: none.
   std::vector<std::string> words{};  // As letters_of() leaves them.
-  std::string text{};         // The provider's own words, lower case, without what it quotes.
-  std::string retry_delay{};  // google.rpc.RetryInfo.
-  std::string code{};         // For Verdict::code.
+  std::string text{};                // The provider's own words, lower case, without what it quotes.
+  std::string retry_delay{};         // google.rpc.RetryInfo.
+  std::string code{};                // For Verdict::code.
 };
 
 /// Class, retryable and rule; the dialect's rows come before those that all dialects share.

@@ -33,7 +33,8 @@ void EventSplitter::feed(std::string_view bytes) {
   scanned_ -= read_;
   read_ = 0;
   // A large event must not be paid for in memory until the stream ends.
-  if (buffer_.empty() && buffer_.capacity() > kKeepCapacity && bytes.size() < kKeepCapacity / 2) buffer_ = std::string{};
+  if (buffer_.empty() && buffer_.capacity() > kKeepCapacity && bytes.size() < kKeepCapacity / 2)
+    buffer_ = std::string{};
   const std::size_t needed = buffer_.size() + bytes.size() + kBodyPadding;
   if (buffer_.capacity() < needed) buffer_.reserve(std::max(needed, 2 * buffer_.size()));
   buffer_ += bytes;

@@ -40,13 +40,13 @@ class EventSplitter {
   [[nodiscard]] Block take(Kind kind, std::size_t end);
 
   std::string buffer_{};
-  std::size_t read_ = 0;        // Everything before has been given out.
-  std::size_t line_ = 0;        // Where the current line begins.
-  std::size_t scanned_ = 0;     // No line end stands between line_ and here.
-  bool in_event_ = false;       // A line that is no comment has come since read_.
-  bool in_large_ = false;       // Pieces of the current event have been given out.
-  bool mid_line_ = false;       // Such a piece ended inside the current line, so it is not blank.
-  bool at_start_ = true;        // A byte order mark may come.
+  std::size_t read_ = 0;     // Everything before has been given out.
+  std::size_t line_ = 0;     // Where the current line begins.
+  std::size_t scanned_ = 0;  // No line end stands between line_ and here.
+  bool in_event_ = false;    // A line that is no comment has come since read_.
+  bool in_large_ = false;    // Pieces of the current event have been given out.
+  bool mid_line_ = false;    // Such a piece ended inside the current line, so it is not blank.
+  bool at_start_ = true;     // A byte order mark may come.
 };
 
 /// One event, read. The views point into the block, or into `scratch` if there were several data lines.

@@ -45,7 +45,8 @@ struct Body {
     const std::string_view encoding = answer.headers != nullptr ? encoding_of(*answer.headers) : std::string_view{};
     const bool gzip_magic = text.starts_with("\x1f\x8b");
     if (encoding.empty() && !gzip_magic) return;
-    const bool known = gzip_magic || same_name(encoding, "gzip") || same_name(encoding, "x-gzip") || same_name(encoding, "deflate");
+    const bool known =
+        gzip_magic || same_name(encoding, "gzip") || same_name(encoding, "x-gzip") || same_name(encoding, "deflate");
     // The header may lie: then the bytes are read as they are.
     if (auto out = known ? inflate(text, kInflateMax) : std::nullopt) {
       // A cut one reads as what it is; one beyond the limit is as good as one of which only the beginning is there.
@@ -108,10 +109,14 @@ const Family& TableDialect::family_of(Operation operation) const {
     case Operation::Chat:
     case Operation::Completions:
     case Operation::Responses:
-    case Operation::Moderation: return families::kOpenAi;
-    case Operation::Messages: return families::kAnthropic;
-    case Operation::GenerateContent: return families::kGemini;
-    default: return *table_.family;
+    case Operation::Moderation:
+      return families::kOpenAi;
+    case Operation::Messages:
+      return families::kAnthropic;
+    case Operation::GenerateContent:
+      return families::kGemini;
+    default:
+      return *table_.family;
   }
 }
 
@@ -131,7 +136,8 @@ Endpoint TableDialect::endpoint(std::string_view method, std::string_view path) 
     }
   }
   for (const PathRow& row : table_.paths) {
-    if (matches(row.path, path)) return {.operation = row.operation, .replay_safe = row.replay_safe, .understood = row.understood};
+    if (matches(row.path, path))
+      return {.operation = row.operation, .replay_safe = row.replay_safe, .understood = row.understood};
   }
   return {};
 }
@@ -163,7 +169,8 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   assert(answer.headers != nullptr);
   if (!is_success(answer.status)) {
     const Body body{answer};
-    return judge_error(table_.rules, answer.status, answer.headers, body.readable ? body.text : std::string_view{}, answer.now);
+    return judge_error(
+        table_.rules, answer.status, answer.headers, body.readable ? body.text : std::string_view{}, answer.now);
   }
   if (!endpoint.understood) return answer.transport ? verdict_of(*answer.transport) : Verdict{};
 
@@ -193,7 +200,8 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   return {};
 }
 
-Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& facts, const ProviderAnswer& answer) const {
+Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& facts,
+                               const ProviderAnswer& answer) const {
   Usage usage;
   if (answer.headers == nullptr || !is_success(answer.status)) return usage;
   const Body body{answer};
@@ -217,8 +225,8 @@ bool TableDialect::is_stream(const Endpoint& endpoint, const RequestFacts& facts
   return content_type_is(head, "text/event-stream");
 }
 
-std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts&, const Headers& head,
-                                                          bool hide_usage) const {
+std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts&,
+                                                          const Headers& head, bool hide_usage) const {
   return make_event_reader({.family = &family_of(endpoint.operation),
                             .rules = table_.rules,
                             .head = &head,
@@ -232,7 +240,9 @@ std::string TableDialect::error_event(const Endpoint& endpoint, const OwnError& 
   return table_.error_event(endpoint.operation, error);
 }
 
-std::string_view TableDialect::heartbeat(const Endpoint& endpoint) const { return table_.heartbeat(endpoint.operation); }
+std::string_view TableDialect::heartbeat(const Endpoint& endpoint) const {
+  return table_.heartbeat(endpoint.operation);
+}
 
 int TableDialect::status_of(Class cls) const {
   for (const StatusOf& row : table_.statuses) {

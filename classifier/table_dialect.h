@@ -34,7 +34,7 @@ struct DialectTable {
   std::span<const Rule> rules;                 // Before those that all dialects share.
   std::span<const StatusOf> statuses;          // Where this provider's differ from the usual ones.
   std::string_view request_id_header;
-  const Family* family;                        // Of operations that do not name one by themselves.
+  const Family* family;  // Of operations that do not name one by themselves.
   bool model_in_path = false;
   std::string (*error_body)(const OwnError& error);
   std::string (*error_event)(Operation operation, const OwnError& error);
@@ -53,7 +53,8 @@ class TableDialect final : public Dialect {
   [[nodiscard]] Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const override;
   [[nodiscard]] Usage read_usage(const Endpoint& endpoint, const RequestFacts& facts,
                                  const ProviderAnswer& answer) const override;
-  [[nodiscard]] bool is_stream(const Endpoint& endpoint, const RequestFacts& facts, const Headers& head) const override;
+  [[nodiscard]] bool is_stream(const Endpoint& endpoint, const RequestFacts& facts,
+                               const Headers& head) const override;
   [[nodiscard]] std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint, const RequestFacts& facts,
                                                             const Headers& head, bool hide_usage) const override;
   [[nodiscard]] std::string error_body(const OwnError& error) const override;

@@ -40,12 +40,32 @@ enum class Class : std::uint8_t {
   Crash,              // Found open at three starts of the process.
   Internal,           // Our own bug.
 };
-inline constexpr std::array<std::string_view, 26> kClassNames = {
-    "none",           "rate_limited",   "overloaded",  "server_error",   "timeout",        "network",
-    "auth",           "permission",     "quota_exhausted", "invalid_request", "context_length", "content_policy",
-    "not_found",      "too_large",      "conflict",    "cancelled",      "malformed_response", "unknown",
-    "local_limit",    "local_budget",   "local_breaker", "local_memory", "local_draining", "local_request",
-    "crash",          "internal"};
+inline constexpr std::array<std::string_view, 26> kClassNames = {"none",
+                                                                 "rate_limited",
+                                                                 "overloaded",
+                                                                 "server_error",
+                                                                 "timeout",
+                                                                 "network",
+                                                                 "auth",
+                                                                 "permission",
+                                                                 "quota_exhausted",
+                                                                 "invalid_request",
+                                                                 "context_length",
+                                                                 "content_policy",
+                                                                 "not_found",
+                                                                 "too_large",
+                                                                 "conflict",
+                                                                 "cancelled",
+                                                                 "malformed_response",
+                                                                 "unknown",
+                                                                 "local_limit",
+                                                                 "local_budget",
+                                                                 "local_breaker",
+                                                                 "local_memory",
+                                                                 "local_draining",
+                                                                 "local_request",
+                                                                 "crash",
+                                                                 "internal"};
 [[nodiscard]] constexpr std::string_view name_of(Class cls) { return kClassNames[static_cast<std::size_t>(cls)]; }
 
 /// How a connection failed before or during an answer.

@@ -103,7 +103,8 @@ std::optional<std::int64_t> count(Value&& value) {
   }
   double number = 0.0;
   if (value.get_double().get(number)) return std::nullopt;
-  if (!(number >= 0.0) || number > static_cast<double>(kCountMax) || std::floor(number) != number) return std::nullopt;
+  if (!(number >= 0.0) || number > static_cast<double>(kCountMax) || std::floor(number) != number)
+    return std::nullopt;
   return static_cast<std::int64_t>(number);
 }
 

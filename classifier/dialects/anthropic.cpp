@@ -33,10 +33,18 @@ struct TypeRow {
   std::string_view type;
 };
 constexpr TypeRow kTypes[] = {
-    {400, "invalid_request_error"}, {401, "authentication_error"}, {402, "billing_error"},
-    {403, "permission_error"},      {404, "not_found_error"},      {409, "conflict_error"},
-    {413, "request_too_large"},     {422, "invalid_request_error"}, {429, "rate_limit_error"},
-    {503, "overloaded_error"},      {504, "timeout_error"},        {529, "overloaded_error"},
+    {400, "invalid_request_error"},
+    {401, "authentication_error"},
+    {402, "billing_error"},
+    {403, "permission_error"},
+    {404, "not_found_error"},
+    {409, "conflict_error"},
+    {413, "request_too_large"},
+    {422, "invalid_request_error"},
+    {429, "rate_limit_error"},
+    {503, "overloaded_error"},
+    {504, "timeout_error"},
+    {529, "overloaded_error"},
 };
 
 std::string_view type_of(int status) {

@@ -38,9 +38,18 @@ struct StatusWord {
   std::string_view word;
 };
 constexpr StatusWord kWords[] = {
-    {400, "INVALID_ARGUMENT"}, {401, "UNAUTHENTICATED"}, {402, "RESOURCE_EXHAUSTED"}, {403, "PERMISSION_DENIED"},
-    {404, "NOT_FOUND"},        {409, "ABORTED"},         {413, "INVALID_ARGUMENT"},   {422, "INVALID_ARGUMENT"},
-    {429, "RESOURCE_EXHAUSTED"}, {499, "CANCELLED"},     {502, "UNAVAILABLE"},        {503, "UNAVAILABLE"},
+    {400, "INVALID_ARGUMENT"},
+    {401, "UNAUTHENTICATED"},
+    {402, "RESOURCE_EXHAUSTED"},
+    {403, "PERMISSION_DENIED"},
+    {404, "NOT_FOUND"},
+    {409, "ABORTED"},
+    {413, "INVALID_ARGUMENT"},
+    {422, "INVALID_ARGUMENT"},
+    {429, "RESOURCE_EXHAUSTED"},
+    {499, "CANCELLED"},
+    {502, "UNAVAILABLE"},
+    {503, "UNAVAILABLE"},
     {504, "DEADLINE_EXCEEDED"},
 };
 
@@ -61,7 +70,9 @@ std::string error_body(const OwnError& error) {
   return out + "}}";
 }
 
-bool speaks_openai(Operation operation) { return operation == Operation::Chat || operation == Operation::Completions; }
+bool speaks_openai(Operation operation) {
+  return operation == Operation::Chat || operation == Operation::Completions;
+}
 
 std::string error_event(Operation operation, const OwnError& error) {
   if (speaks_openai(operation)) return openai_error_event(operation, error);

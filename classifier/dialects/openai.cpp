@@ -48,17 +48,24 @@ struct TypeRow {
   std::string_view type;
 };
 constexpr TypeRow kTypes[] = {
-    {RateLimited, "rate_limit_error"},     {LocalLimit, "rate_limit_error"},
+    {RateLimited, "rate_limit_error"},
+    {LocalLimit, "rate_limit_error"},
     {Overloaded, "service_unavailable_error"},
     {LocalBreaker, "service_unavailable_error"},
     {LocalMemory, "service_unavailable_error"},
     {LocalDraining, "service_unavailable_error"},
-    {QuotaExhausted, "insufficient_quota"}, {LocalBudget, "insufficient_quota"},
-    {Auth, "authentication_error"},        {Permission, "permission_error"},
-    {InvalidRequest, "invalid_request_error"}, {LocalRequest, "invalid_request_error"},
-    {ContextLength, "invalid_request_error"},  {ContentPolicy, "invalid_request_error"},
-    {NotFound, "invalid_request_error"},   {TooLarge, "invalid_request_error"},
-    {Conflict, "invalid_request_error"},   {Timeout, "timeout_error"},
+    {QuotaExhausted, "insufficient_quota"},
+    {LocalBudget, "insufficient_quota"},
+    {Auth, "authentication_error"},
+    {Permission, "permission_error"},
+    {InvalidRequest, "invalid_request_error"},
+    {LocalRequest, "invalid_request_error"},
+    {ContextLength, "invalid_request_error"},
+    {ContentPolicy, "invalid_request_error"},
+    {NotFound, "invalid_request_error"},
+    {TooLarge, "invalid_request_error"},
+    {Conflict, "invalid_request_error"},
+    {Timeout, "timeout_error"},
 };
 
 std::string_view type_of(Class cls) {

@@ -19,11 +19,25 @@ using Value = ondemand::value;
 // What may stand in a part beside content, or marks it without being any.
 constexpr std::string_view kNoContent[] = {"thought", "thoughtSignature", "thought_signature"};
 // A candidate that ended so without any content was refused.
-constexpr std::string_view kRefusals[] = {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT",
-                                          "SPII",   "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"};
+constexpr std::string_view kRefusals[] = {"SAFETY",
+                                          "RECITATION",
+                                          "BLOCKLIST",
+                                          "PROHIBITED_CONTENT",
+                                          "SPII",
+                                          "IMAGE_SAFETY",
+                                          "IMAGE_PROHIBITED_CONTENT",
+                                          "IMAGE_RECITATION"};
 // Members by which an answer of one of the operations is known.
-constexpr std::string_view kAnswers[] = {"candidates", "promptFeedback", "embedding", "embeddings",
-                                         "totalTokens", "data", "id", "object", "name", "predictions"};
+constexpr std::string_view kAnswers[] = {"candidates",
+                                         "promptFeedback",
+                                         "embedding",
+                                         "embeddings",
+                                         "totalTokens",
+                                         "data",
+                                         "id",
+                                         "object",
+                                         "name",
+                                         "predictions"};
 
 template <std::size_t N>
 bool among(const std::string_view (&words)[N], std::string_view word) {
@@ -162,9 +176,7 @@ std::string error_document(std::string_view error) { return std::string{error}; 
 
 }  // namespace
 
-const Family kGemini{.read_answer = read_answer,
-                     .read_event = read_event,
-                     .settle = settle_gemini,
-                     .error_document = error_document};
+const Family kGemini{
+    .read_answer = read_answer, .read_event = read_event, .settle = settle_gemini, .error_document = error_document};
 
 }  // namespace classifier::families

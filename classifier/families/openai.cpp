@@ -236,9 +236,7 @@ std::string error_document(std::string_view event) {
 
 }  // namespace
 
-const Family kOpenAi{.read_answer = read_answer,
-                     .read_event = read_event,
-                     .settle = settle_openai,
-                     .error_document = error_document};
+const Family kOpenAi{
+    .read_answer = read_answer, .read_event = read_event, .settle = settle_openai, .error_document = error_document};
 
 }  // namespace classifier::families

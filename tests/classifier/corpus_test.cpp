@@ -113,11 +113,12 @@ Headers headers_of(const Json& object) {
 }
 
 std::optional<classifier::Transport> transport_of(const Json& value) {
-  const std::map<std::string, classifier::Transport> names = {{"timeout", classifier::Transport::Timeout},
-                                                              {"connect_refused", classifier::Transport::ConnectRefused},
-                                                              {"reset", classifier::Transport::Reset},
-                                                              {"tls", classifier::Transport::Tls},
-                                                              {"dns", classifier::Transport::Dns}};
+  const std::map<std::string, classifier::Transport> names = {
+      {"timeout", classifier::Transport::Timeout},
+      {"connect_refused", classifier::Transport::ConnectRefused},
+      {"reset", classifier::Transport::Reset},
+      {"tls", classifier::Transport::Tls},
+      {"dns", classifier::Transport::Dns}};
   if (value.is_null()) return std::nullopt;
   return names.at(value.get<std::string>());
 }
@@ -131,8 +132,8 @@ struct Tally {
 
 void print(const std::map<std::string, Tally>& tallies) {
   for (const auto& [provider, tally] : tallies) {
-    std::cout << provider << (spoken(provider) ? "" : " (nearest dialect)") << ": " << tally.right << " of " << tally.cases
-              << " right\n";
+    std::cout << provider << (spoken(provider) ? "" : " (nearest dialect)") << ": " << tally.right << " of "
+              << tally.cases << " right\n";
     for (const auto& [pair, count] : tally.confusion) {
       std::cout << "    " << pair.first << " read as " << pair.second << ": " << count
                 << (pair.first == pair.second ? "" : "   <--") << '\n';
@@ -162,7 +163,8 @@ TEST(Corpus, every_recorded_failure_of_a_spoken_dialect_is_judged_right) {
     const std::string path = path_of(c);
     const Endpoint endpoint = dialect.endpoint("POST", path);
     const Headers headers = headers_of(c.at("headers"));
-    const std::string body = c.contains("body_b64") ? from_base64(c["body_b64"].get<std::string>()) : c.at("body").get<std::string>();
+    const std::string body =
+        c.contains("body_b64") ? from_base64(c["body_b64"].get<std::string>()) : c.at("body").get<std::string>();
     const ProviderAnswer answer{.status = c.at("status").is_null() ? 0 : c["status"].get<int>(),
                                 .headers = &headers,
                                 .body = body,
@@ -176,7 +178,8 @@ TEST(Corpus, every_recorded_failure_of_a_spoken_dialect_is_judged_right) {
     if (spoken(provider)) {
       EXPECT_EQ(told(verdict), want) << c.at("id") << " by rule '" << verdict.rule << "'\n" << body;
     } else if (told(verdict) != want) {
-      std::cout << "not yet: " << c.at("id") << " is " << want << ", read as " << told(verdict) << " by '" << verdict.rule << "'\n";
+      std::cout << "not yet: " << c.at("id") << " is " << want << ", read as " << told(verdict) << " by '"
+                << verdict.rule << "'\n";
     }
     if (!c.at("stream").get<bool>() || !spoken(provider)) continue;
     ASSERT_TRUE(dialect.is_stream(endpoint, {.stream = true}, headers)) << c.at("id");
@@ -193,7 +196,8 @@ std::string told(const Usage& usage, const RequestFacts& facts) {
   std::string out = usage.model.empty() ? facts.model : usage.model;
   if (usage.tokens) {
     const classifier::TokenCounts& t = *usage.tokens;
-    for (const std::int64_t part : {t.input, t.cached_input, t.cache_write_5m, t.cache_write_1h, t.output, t.reasoning}) {
+    for (const std::int64_t part :
+         {t.input, t.cached_input, t.cache_write_5m, t.cache_write_1h, t.output, t.reasoning}) {
       out += " " + std::to_string(part);
     }
   } else {
@@ -207,8 +211,12 @@ std::string expected_usage(const Json& expect) {
   if (expect.at("input_tokens").is_null()) {
     out += " unknown";
   } else {
-    for (const char* key : {"input_tokens", "cached_input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens",
-                            "output_tokens", "reasoning_tokens"}) {
+    for (const char* key : {"input_tokens",
+                            "cached_input_tokens",
+                            "cache_write_5m_tokens",
+                            "cache_write_1h_tokens",
+                            "output_tokens",
+                            "reasoning_tokens"}) {
       out += " " + expect.at(key).dump();
     }
   }

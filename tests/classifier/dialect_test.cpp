@@ -80,13 +80,20 @@ TEST(Endpoint, is_known_by_its_path_with_and_without_a_version) {
   }
 }
 
-const OwnError kError{.status = 429, .cls = Class::LocalLimit, .message = "too \"many\"\n", .code = "callgate_queue_full", .call_id = "id1"};
+const OwnError kError{.status = 429,
+                      .cls = Class::LocalLimit,
+                      .message = "too \"many\"\n",
+                      .code = "callgate_queue_full",
+                      .call_id = "id1"};
 
 TEST(OwnErrors, have_the_dialects_form) {
-  EXPECT_EQ(spoken("openai").error_body(kError),
-            R"({"error":{"message":"too \"many\"\n","type":"rate_limit_error","param":null,"code":"callgate_queue_full"}})");
-  EXPECT_EQ(Json::parse(spoken("anthropic").error_body(kError)),
-            Json::parse(R"({"type":"error","error":{"type":"rate_limit_error","message":"too \"many\"\n","details":{"error_code":"callgate_queue_full"}},"request_id":"id1"})"));
+  EXPECT_EQ(
+      spoken("openai").error_body(kError),
+      R"({"error":{"message":"too \"many\"\n","type":"rate_limit_error","param":null,"code":"callgate_queue_full"}})");
+  EXPECT_EQ(
+      Json::parse(spoken("anthropic").error_body(kError)),
+      Json::parse(
+          R"({"type":"error","error":{"type":"rate_limit_error","message":"too \"many\"\n","details":{"error_code":"callgate_queue_full"}},"request_id":"id1"})"));
   const Json gemini = Json::parse(spoken("gemini").error_body(kError));
   EXPECT_EQ(gemini["error"]["code"], 429);
   EXPECT_EQ(gemini["error"]["status"], "RESOURCE_EXHAUSTED");
@@ -106,8 +113,10 @@ TEST(OwnErrors, end_a_stream_so_that_its_sdk_raises) {
   EXPECT_EQ(both["message"], kError.message);
   EXPECT_EQ(both["error"]["message"], kError.message);
   EXPECT_TRUE(both.contains("sequence_number") && both.contains("param"));
-  EXPECT_EQ(event("anthropic", "/v1/messages"), "event: error\ndata: " + spoken("anthropic").error_body(kError) + "\n\n");
-  EXPECT_EQ(event("gemini", "/v1beta/models/m:streamGenerateContent"), "data: " + spoken("gemini").error_body(kError) + "\r\n\r\n");
+  EXPECT_EQ(event("anthropic", "/v1/messages"),
+            "event: error\ndata: " + spoken("anthropic").error_body(kError) + "\n\n");
+  EXPECT_EQ(event("gemini", "/v1beta/models/m:streamGenerateContent"),
+            "data: " + spoken("gemini").error_body(kError) + "\r\n\r\n");
   EXPECT_EQ(event("gemini", "/v1beta/openai/chat/completions"), event("openai", "/v1/chat/completions"));
 }
 
@@ -115,7 +124,9 @@ TEST(OwnErrors, are_read_back_as_what_they_are) {
   const struct {
     std::string_view dialect;
     std::string_view path;
-  } kStreams[] = {{"openai", "/v1/chat/completions"}, {"openai", "/v1/responses"}, {"anthropic", "/v1/messages"},
+  } kStreams[] = {{"openai", "/v1/chat/completions"},
+                  {"openai", "/v1/responses"},
+                  {"anthropic", "/v1/messages"},
                   {"gemini", "/v1beta/models/m:streamGenerateContent"}};
   for (const auto& stream : kStreams) {
     const Dialect& dialect = spoken(stream.dialect);
@@ -133,7 +144,8 @@ TEST(OwnErrors, are_valid_json_for_any_bytes) {
     std::mt19937 chance{seed};
     OwnError error = kError;
     error.message.clear();
-    for (int i = 0; i < 24; ++i) error.message += static_cast<char>(chance() % 5 == 0 ? chance() % 32 : chance() % 256);
+    for (int i = 0; i < 24; ++i)
+      error.message += static_cast<char>(chance() % 5 == 0 ? chance() % 32 : chance() % 256);
     error.code = error.message;
     error.call_id = error.message;
     for (const Dialect* dialect : classifier::dialects()) {
@@ -149,7 +161,8 @@ TEST(Quoted, keeps_what_is_utf8_and_replaces_the_rest) {
   EXPECT_EQ(classifier::quoted("\xC3"), "\"\xEF\xBF\xBD\"");
   EXPECT_EQ(classifier::quoted("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"") << "a surrogate";
   EXPECT_EQ(classifier::quoted("\xC0\xAF"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\"") << "overlong";
-  EXPECT_EQ(classifier::quoted("\xF4\x90\x80\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"") << "above the last";
+  EXPECT_EQ(classifier::quoted("\xF4\x90\x80\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"")
+      << "above the last";
   for (unsigned seed = 0; seed < 3'000; ++seed) {
     std::mt19937 chance{seed};
     std::string text;

@@ -37,7 +37,8 @@ inline std::string told(const classifier::Usage& usage) {
   std::string out = usage.model;
   if (usage.tokens) {
     const classifier::TokenCounts& t = *usage.tokens;
-    for (const std::int64_t part : {t.input, t.cached_input, t.cache_write_5m, t.cache_write_1h, t.output, t.reasoning}) {
+    for (const std::int64_t part :
+         {t.input, t.cached_input, t.cache_write_5m, t.cache_write_1h, t.output, t.reasoning}) {
       out += " " + std::to_string(part);
     }
   } else {

@@ -25,11 +25,12 @@ using classifier_tests::told;
 
 constexpr std::string_view kChat = "/v1/chat/completions";
 
-Verdict judge(std::string_view dialect, std::string_view path, int status, std::string_view body, Headers headers = {},
-              std::optional<Transport> transport = {}, bool truncated = false) {
+Verdict judge(std::string_view dialect, std::string_view path, int status, std::string_view body,
+              Headers headers = {}, std::optional<Transport> transport = {}, bool truncated = false) {
   const Dialect& d = *classifier::find_dialect(dialect);
-  return d.judge(d.endpoint("POST", path),
-                 {.status = status, .headers = &headers, .body = body, .transport = transport, .truncated = truncated});
+  return d.judge(
+      d.endpoint("POST", path),
+      {.status = status, .headers = &headers, .body = body, .transport = transport, .truncated = truncated});
 }
 
 std::string chat(int status, std::string_view body, Headers headers = {}) {
@@ -48,7 +49,9 @@ TEST(Judge, an_error_is_found_in_every_form) {
       {429, R"({"error":[{"code":"insufficient_quota"}]})", "quota_exhausted final"},
       {429, R"({"error":{"error":{"code":"insufficient_quota"}}})", "quota_exhausted final"},
       {429, R"({"error":{"message":"{\"error\":{\"code\":\"insufficient_quota\"}}"}})", "quota_exhausted final"},
-      {429, R"({"error":{"message":"x","metadata":{"raw":"{\"error\":{\"type\":\"insufficient_quota\"}}"}}})", "quota_exhausted final"},
+      {429,
+       R"({"error":{"message":"x","metadata":{"raw":"{\"error\":{\"type\":\"insufficient_quota\"}}"}}})",
+       "quota_exhausted final"},
       {429, R"("{\"error\":{\"code\":\"insufficient_quota\"}}")", "quota_exhausted final"},
       {429, "event: error\ndata: {\"error\":{\"code\":\"insufficient_quota\"}}\n\n", "quota_exhausted final"},
       {429, "\xEF\xBB\xBF {\"error\":{\"code\":\"INSUFFICIENT-QUOTA\"}}", "quota_exhausted final"},
@@ -57,8 +60,12 @@ TEST(Judge, an_error_is_found_in_every_form) {
       {200, R"({"error":"Unauthorized"})", "server_error retryable"},
       {200, R"({"object":"error","message":"m","code":503})", "overloaded retryable"},
       {200, R"({"response":{"error":{"code":"rate_limit_exceeded"}}})", "rate_limited retryable"},
-      {200, R"({"id":"x","choices":[{"index":0,"error":{"code":529},"message":{"content":""}}]})", "overloaded retryable"},
-      {200, R"({"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"m"}})", "server_error retryable"},
+      {200,
+       R"({"id":"x","choices":[{"index":0,"error":{"code":529},"message":{"content":""}}]})",
+       "overloaded retryable"},
+      {200,
+       R"({"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"m"}})",
+       "server_error retryable"},
       {500, R"({"error":{"code":"429","message":"m"}})", "rate_limited retryable"},
       {502, R"({"error":{"status":"RESOURCE_EXHAUSTED"}})", "rate_limited retryable"},
       {500, R"({"error":{"code":400,"message":"m"}})", "invalid_request final"},
@@ -76,9 +83,12 @@ TEST(Judge, a_number_in_the_body_makes_no_4xx_pass) {
 TEST(Judge, words_beat_the_status_and_money_beats_every_hint) {
   const Headers hint = {{"retry-after", "2"}, {"x-should-retry", "true"}};
   EXPECT_EQ(chat(429, R"({"error":{"type":"billing_not_active"}})", hint), "quota_exhausted final");
-  EXPECT_EQ(chat(429, R"({"error":{"type":"tokens","code":"rate_limit_exceeded"}})", hint), "rate_limited retryable 2000 ms");
-  EXPECT_EQ(chat(500, R"({"error":{"type":"server_error"}})", {{"x-should-retry", "false"}, {"retry-after", "2"}}), "server_error final");
-  EXPECT_EQ(chat(400, R"({"error":{"type":"invalid_request_error"}})", {{"X-Should-Retry", " True "}}), "invalid_request retryable");
+  EXPECT_EQ(chat(429, R"({"error":{"type":"tokens","code":"rate_limit_exceeded"}})", hint),
+            "rate_limited retryable 2000 ms");
+  EXPECT_EQ(chat(500, R"({"error":{"type":"server_error"}})", {{"x-should-retry", "false"}, {"retry-after", "2"}}),
+            "server_error final");
+  EXPECT_EQ(chat(400, R"({"error":{"type":"invalid_request_error"}})", {{"X-Should-Retry", " True "}}),
+            "invalid_request retryable");
   EXPECT_EQ(chat(404, "", {{"x-should-retry", "true"}}), "not_found final");
 }
 
@@ -99,23 +109,41 @@ TEST(Judge, generated_content_makes_no_verdict) {
     std::string_view path;
     std::string_view body;
   } kAnswers[] = {
-      {"openai", kChat, R"({"id":"x","error":null,"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"error\":{\"code\":\"insufficient_quota\"}} 429 rate limit","tool_calls":[{"function":{"arguments":"{\"error\":1}"}}]}}]})"},
-      {"openai", "/v1/responses", R"({"id":"r","object":"response","status":"completed","error":null,"output":[{"type":"message","content":[{"text":"\"error\":{\"code\":500}"}]}],"metadata":{"error":"x"}})"},
-      {"anthropic", "/v1/messages", R"({"id":"m","type":"message","content":[{"type":"text","text":"{\"type\":\"error\"}"},{"type":"tool_use","input":{"error":{"type":"overloaded_error"},"type":"error"}}],"stop_reason":"tool_use"})"},
-      {"gemini", "/v1beta/models/m:generateContent", R"({"candidates":[{"content":{"parts":[{"functionCall":{"args":{"error":{"code":503},"promptFeedback":{"blockReason":"X"}}}}]},"finishReason":"STOP"}]})"},
+      {"openai",
+       kChat,
+       R"({"id":"x","error":null,"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"error\":{\"code\":\"insufficient_quota\"}} 429 rate limit","tool_calls":[{"function":{"arguments":"{\"error\":1}"}}]}}]})"},
+      {"openai",
+       "/v1/responses",
+       R"({"id":"r","object":"response","status":"completed","error":null,"output":[{"type":"message","content":[{"text":"\"error\":{\"code\":500}"}]}],"metadata":{"error":"x"}})"},
+      {"anthropic",
+       "/v1/messages",
+       R"({"id":"m","type":"message","content":[{"type":"text","text":"{\"type\":\"error\"}"},{"type":"tool_use","input":{"error":{"type":"overloaded_error"},"type":"error"}}],"stop_reason":"tool_use"})"},
+      {"gemini",
+       "/v1beta/models/m:generateContent",
+       R"({"candidates":[{"content":{"parts":[{"functionCall":{"args":{"error":{"code":503},"promptFeedback":{"blockReason":"X"}}}}]},"finishReason":"STOP"}]})"},
   };
-  for (const auto& answer : kAnswers) EXPECT_EQ(told(judge(answer.dialect, answer.path, 200, answer.body)), "none") << answer.body;
+  for (const auto& answer : kAnswers)
+    EXPECT_EQ(told(judge(answer.dialect, answer.path, 200, answer.body)), "none") << answer.body;
 }
 
 TEST(Judge, a_200_that_is_no_answer_is_malformed) {
-  for (const std::string_view body : {"", "  \n\n", "{", "{\"id\":\"x\",\"choices\":[", R"({"id":"x","choices":[{"message":{"content":"cut)",
-                                      "{}", "null", "[]", "ok", R"({"detail":"Not here"})"}) {
+  for (const std::string_view body : {"",
+                                      "  \n\n",
+                                      "{",
+                                      "{\"id\":\"x\",\"choices\":[",
+                                      R"({"id":"x","choices":[{"message":{"content":"cut)",
+                                      "{}",
+                                      "null",
+                                      "[]",
+                                      "ok",
+                                      R"({"detail":"Not here"})"}) {
     EXPECT_EQ(chat(200, body), "malformed_response retryable") << body;
   }
   EXPECT_EQ(chat(200, "<!DOCTYPE html><html>"), "malformed_response final");
   EXPECT_EQ(chat(200, " \n<html>"), "malformed_response final");
   EXPECT_EQ(chat(204, ""), "malformed_response retryable");
-  EXPECT_EQ(told(judge("gemini", "/v1beta/models/m:generateContent", 200, R"([{"candidates":[]},)")), "malformed_response retryable");
+  EXPECT_EQ(told(judge("gemini", "/v1beta/models/m:generateContent", 200, R"([{"candidates":[]},)")),
+            "malformed_response retryable");
 }
 
 TEST(Judge, what_it_has_only_the_beginning_of_is_not_malformed) {
@@ -126,7 +154,8 @@ TEST(Judge, what_it_has_only_the_beginning_of_is_not_malformed) {
 TEST(Judge, a_broken_connection_is_one_unless_the_status_had_said_more) {
   EXPECT_EQ(told(judge("openai", kChat, 0, "", {}, Transport::Dns)), "network retryable");
   EXPECT_EQ(told(judge("openai", kChat, 0, "", {}, Transport::Tls)), "network final");
-  EXPECT_EQ(told(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, Transport::Timeout)), "timeout retryable");
+  EXPECT_EQ(told(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, Transport::Timeout)),
+            "timeout retryable");
   EXPECT_EQ(told(judge("openai", "/v1/files", 200, "", {}, Transport::Reset)), "network retryable");
   EXPECT_EQ(told(judge("openai", kChat, 401, "", {}, Transport::Reset)), "auth final");
 }
@@ -134,7 +163,8 @@ TEST(Judge, a_broken_connection_is_one_unless_the_status_had_said_more) {
 TEST(Judge, an_endpoint_that_is_not_understood_is_judged_by_status_and_error_only) {
   EXPECT_EQ(told(judge("openai", "/v1/files", 200, "<html>")), "none");
   EXPECT_EQ(told(judge("openai", "/v1/files", 200, R"({"error":{"code":"x"}})")), "none");
-  EXPECT_EQ(told(judge("openai", "/v1/files", 429, R"({"error":{"code":"insufficient_quota"}})")), "quota_exhausted final");
+  EXPECT_EQ(told(judge("openai", "/v1/files", 429, R"({"error":{"code":"insufficient_quota"}})")),
+            "quota_exhausted final");
   EXPECT_EQ(told(judge("openai", "/v1/files", 304, "")), "none");
   EXPECT_EQ(told(judge("openai", "/v1/audio/transcriptions", 200, "1\n00:00:00 --> hello")), "none");
 }
@@ -149,13 +179,16 @@ TEST(Judge, statuses_keep_their_family) {
     int status;
     std::string_view want;
   } kCases[] = {
-      {301, "invalid_request final"}, {405, "invalid_request final"},  {408, "timeout retryable"},   {409, "conflict retryable"},
-      {410, "not_found final"},       {413, "too_large final"},        {418, "unknown final"},       {421, "network retryable"},
-      {425, "network retryable"},     {451, "permission final"},       {499, "cancelled retryable"}, {500, "server_error retryable"},
-      {501, "invalid_request final"}, {502, "server_error retryable"}, {503, "overloaded retryable"}, {504, "timeout retryable"},
-      {520, "server_error retryable"}, {521, "server_error retryable"}, {522, "timeout retryable"},  {523, "server_error retryable"},
-      {524, "timeout retryable"},     {525, "server_error retryable"}, {526, "server_error retryable"}, {529, "overloaded retryable"},
-      {530, "server_error retryable"}, {599, "server_error retryable"}, {444, "unknown final"},      {700, "unknown final"},
+      {301, "invalid_request final"},  {405, "invalid_request final"},  {408, "timeout retryable"},
+      {409, "conflict retryable"},     {410, "not_found final"},        {413, "too_large final"},
+      {418, "unknown final"},          {421, "network retryable"},      {425, "network retryable"},
+      {451, "permission final"},       {499, "cancelled retryable"},    {500, "server_error retryable"},
+      {501, "invalid_request final"},  {502, "server_error retryable"}, {503, "overloaded retryable"},
+      {504, "timeout retryable"},      {520, "server_error retryable"}, {521, "server_error retryable"},
+      {522, "timeout retryable"},      {523, "server_error retryable"}, {524, "timeout retryable"},
+      {525, "server_error retryable"}, {526, "server_error retryable"}, {529, "overloaded retryable"},
+      {530, "server_error retryable"}, {599, "server_error retryable"}, {444, "unknown final"},
+      {700, "unknown final"},
   };
   for (const auto& c : kCases) EXPECT_EQ(chat(c.status, ""), c.want) << c.status;
 }
@@ -170,29 +203,117 @@ TEST(Judge, more_of_what_the_three_providers_are_known_to_say) {
     std::string_view body;
     std::string_view want;
   } kCases[] = {
-      {"openai", kChat, 403, R"({"error":{"message":"Project `p` does not have access to model `gpt-5`","code":"model_not_found"}})", "permission final"},
-      {"openai", kChat, 429, R"({"error":{"message":"You exceeded your current quota, please check your plan and billing details."}})", "quota_exhausted final"},
-      {"openai", kChat, 429, R"({"error":{"message":"The engine is currently overloaded, please try again later","type":"requests"}})", "overloaded retryable"},
-      {"openai", kChat, 429, R"({"error":{"message":"Rate limit reached on requests per day (RPD): Limit 200, Used 200, Requested 1. Please try again in 7m12s.","code":"rate_limit_exceeded"}})", "rate_limited retryable 432000 ms"},
-      {"openai", kChat, 429, R"({"error":{"message":"No capacity","type":"resource_unavailable"}})", "overloaded retryable"},
-      {"openai", "/v1/responses", 200, R"({"id":"r","object":"response","status":"failed","error":{"code":"image_parse_error","message":"m"}})", "invalid_request final"},
-      {"openai", "/v1/responses", 200, R"({"id":"r","object":"response","status":"failed","error":{"code":"image_content_policy_violation","message":"m"}})", "content_policy final"},
-      {"openai", "/v1/responses", 200, R"({"id":"r","object":"response","status":"failed","error":{"code":"invalid_image_url","message":"m"}})", "invalid_request final"},
-      {"anthropic", messages, 429, R"({"type":"error","error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}})", "quota_exhausted final"},
-      {"anthropic", messages, 429, R"({"type":"error","error":{"type":"rate_limit_error","message":"Number of request tokens has exceeded your daily rate limit"}})", "quota_exhausted final"},
-      {"anthropic", messages, 400, R"({"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"}})", "context_length final"},
-      {"anthropic", messages, 400, R"({"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits."}})", "quota_exhausted final"},
-      {"anthropic", messages, 400, R"({"type":"error","error":{"type":"invalid_request_error","message":"This organization has been disabled."}})", "permission final"},
+      {"openai",
+       kChat,
+       403,
+       R"({"error":{"message":"Project `p` does not have access to model `gpt-5`","code":"model_not_found"}})",
+       "permission final"},
+      {"openai",
+       kChat,
+       429,
+       R"({"error":{"message":"You exceeded your current quota, please check your plan and billing details."}})",
+       "quota_exhausted final"},
+      {"openai",
+       kChat,
+       429,
+       R"({"error":{"message":"The engine is currently overloaded, please try again later","type":"requests"}})",
+       "overloaded retryable"},
+      {"openai",
+       kChat,
+       429,
+       R"({"error":{"message":"Rate limit reached on requests per day (RPD): Limit 200, Used 200, Requested 1. Please try again in 7m12s.","code":"rate_limit_exceeded"}})",
+       "rate_limited retryable 432000 ms"},
+      {"openai",
+       kChat,
+       429,
+       R"({"error":{"message":"No capacity","type":"resource_unavailable"}})",
+       "overloaded retryable"},
+      {"openai",
+       "/v1/responses",
+       200,
+       R"({"id":"r","object":"response","status":"failed","error":{"code":"image_parse_error","message":"m"}})",
+       "invalid_request final"},
+      {"openai",
+       "/v1/responses",
+       200,
+       R"({"id":"r","object":"response","status":"failed","error":{"code":"image_content_policy_violation","message":"m"}})",
+       "content_policy final"},
+      {"openai",
+       "/v1/responses",
+       200,
+       R"({"id":"r","object":"response","status":"failed","error":{"code":"invalid_image_url","message":"m"}})",
+       "invalid_request final"},
+      {"anthropic",
+       messages,
+       429,
+       R"({"type":"error","error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}})",
+       "quota_exhausted final"},
+      {"anthropic",
+       messages,
+       429,
+       R"({"type":"error","error":{"type":"rate_limit_error","message":"Number of request tokens has exceeded your daily rate limit"}})",
+       "quota_exhausted final"},
+      {"anthropic",
+       messages,
+       400,
+       R"({"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"}})",
+       "context_length final"},
+      {"anthropic",
+       messages,
+       400,
+       R"({"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits."}})",
+       "quota_exhausted final"},
+      {"anthropic",
+       messages,
+       400,
+       R"({"type":"error","error":{"type":"invalid_request_error","message":"This organization has been disabled."}})",
+       "permission final"},
       {"anthropic", messages, 413, "<html>cloudflare</html>", "too_large final"},
-      {"gemini", generate, 400, R"({"error":{"code":400,"message":"Request payload size exceeds the limit: 20971520 bytes.","status":"INVALID_ARGUMENT"}})", "too_large final"},
-      {"gemini", generate, 400, R"({"error":{"code":400,"message":"Please enable billing on your project.","status":"FAILED_PRECONDITION"}})", "quota_exhausted final"},
-      {"gemini", generate, 403, R"({"error":{"code":403,"message":"Method doesn't allow unregistered callers","status":"PERMISSION_DENIED"}})", "auth final"},
-      {"gemini", generate, 429, R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerDayPerProject","quota_limit_value":"50"}},{"retryDelay":"9s"}]}})", "quota_exhausted final"},
-      {"gemini", generate, 429, R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerMinutePerProject","quota_limit_value":"50"}},{"retryDelay":"9s"}]}})", "rate_limited retryable 9000 ms"},
-      {"gemini", generate, 503, R"([{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}])", "overloaded retryable"},
-      {"gemini", generate, 200, R"([{"candidates":[{"content":{"parts":[{"text":"a"}]}}]},{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}])", "overloaded retryable"},
-      {"gemini", generate, 200, R"({"usageMetadata":{"promptTokenCount":4},"modelVersion":"m"})", "malformed_response retryable"},
-      {"gemini", "/v1beta/openai/chat/completions", 429, R"([{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}}])", "rate_limited retryable"},
+      {"gemini",
+       generate,
+       400,
+       R"({"error":{"code":400,"message":"Request payload size exceeds the limit: 20971520 bytes.","status":"INVALID_ARGUMENT"}})",
+       "too_large final"},
+      {"gemini",
+       generate,
+       400,
+       R"({"error":{"code":400,"message":"Please enable billing on your project.","status":"FAILED_PRECONDITION"}})",
+       "quota_exhausted final"},
+      {"gemini",
+       generate,
+       403,
+       R"({"error":{"code":403,"message":"Method doesn't allow unregistered callers","status":"PERMISSION_DENIED"}})",
+       "auth final"},
+      {"gemini",
+       generate,
+       429,
+       R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerDayPerProject","quota_limit_value":"50"}},{"retryDelay":"9s"}]}})",
+       "quota_exhausted final"},
+      {"gemini",
+       generate,
+       429,
+       R"({"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerMinutePerProject","quota_limit_value":"50"}},{"retryDelay":"9s"}]}})",
+       "rate_limited retryable 9000 ms"},
+      {"gemini",
+       generate,
+       503,
+       R"([{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}])",
+       "overloaded retryable"},
+      {"gemini",
+       generate,
+       200,
+       R"([{"candidates":[{"content":{"parts":[{"text":"a"}]}}]},{"error":{"code":503,"status":"UNAVAILABLE","message":"m"}}])",
+       "overloaded retryable"},
+      {"gemini",
+       generate,
+       200,
+       R"({"usageMetadata":{"promptTokenCount":4},"modelVersion":"m"})",
+       "malformed_response retryable"},
+      {"gemini",
+       "/v1beta/openai/chat/completions",
+       429,
+       R"([{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}}])",
+       "rate_limited retryable"},
   };
   for (const auto& c : kCases) EXPECT_EQ(told(judge(c.dialect, c.path, c.status, c.body)), c.want) << c.body;
 }
@@ -226,7 +347,11 @@ TEST(Judge, a_refusal_in_an_answer_is_recorded_and_passed_on) {
   EXPECT_EQ(told(blocked), "content_policy final");
   EXPECT_TRUE(blocked.is_answer);
   EXPECT_FALSE(judge("openai", kChat, 400, R"({"error":{"code":"content_policy_violation"}})").is_answer);
-  EXPECT_EQ(told(judge("gemini", path, 200, R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")), "none");
+  EXPECT_EQ(told(judge("gemini",
+                       path,
+                       200,
+                       R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")),
+            "none");
 }
 
 std::string deflated(std::string_view text, int window_bits) {
@@ -285,15 +410,35 @@ TEST(Inflate, is_bounded_and_takes_what_can_be_read) {
 }
 
 TEST(Judge, junk_gets_a_verdict_and_never_breaks) {
-  constexpr std::string_view kBits[] = {"{", "}", "[", "]", "\"error\":", "\"code\":", "429", "\"message\":", "\"{\\\"error\\\":", ",", "null",
-                                        "\"choices\":[", "\xff", "\"details\":[{", "\"violations\":[", "1e999", "\\u00", "\x1f\x8b", "\"", "data: "};
+  constexpr std::string_view kBits[] = {"{",
+                                        "}",
+                                        "[",
+                                        "]",
+                                        "\"error\":",
+                                        "\"code\":",
+                                        "429",
+                                        "\"message\":",
+                                        "\"{\\\"error\\\":",
+                                        ",",
+                                        "null",
+                                        "\"choices\":[",
+                                        "\xff",
+                                        "\"details\":[{",
+                                        "\"violations\":[",
+                                        "1e999",
+                                        "\\u00",
+                                        "\x1f\x8b",
+                                        "\"",
+                                        "data: "};
   constexpr int kStatuses[] = {200, 204, 400, 429, 500, 503};
   for (unsigned seed = 0; seed < 5'000; ++seed) {
     std::mt19937 chance{seed};
     std::string body;
     for (auto i = chance() % 25; i > 0; --i) body += kBits[chance() % std::size(kBits)];
     const int status = kStatuses[chance() % std::size(kStatuses)];
-    for (const auto& [dialect, path] : {std::pair{"openai", kChat}, {"anthropic", "/v1/messages"}, {"gemini", "/v1beta/models/m:generateContent"}}) {
+    for (const auto& [dialect, path] : {std::pair{"openai", kChat},
+                                        {"anthropic", "/v1/messages"},
+                                        {"gemini", "/v1beta/models/m:generateContent"}}) {
       const Verdict verdict = judge(dialect, path, status, body);
       ASSERT_FALSE(status >= 400 && verdict.cls == classifier::Class::None) << body;
       ASSERT_FALSE(verdict.retry_after && !verdict.retryable) << body;

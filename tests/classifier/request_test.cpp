@@ -26,7 +26,8 @@ using Json = nlohmann::json;
 
 const Dialect& spoken(std::string_view name) { return *classifier::find_dialect(name); }
 
-RequestFacts facts_of(std::string_view dialect, std::string_view path, std::string_view body, std::string_view query = "") {
+RequestFacts facts_of(std::string_view dialect, std::string_view path, std::string_view body,
+                      std::string_view query = "") {
   const Dialect& d = spoken(dialect);
   const std::string bytes = padded(body);
   return d.read_request(d.endpoint("POST", path), path, query, bytes);
@@ -48,20 +49,48 @@ TEST(ReadRequest, takes_what_it_needs_and_passes_over_the_rest) {
     std::string_view body;
     std::string_view want;
   } kCases[] = {
-      {"openai", "/v1/chat/completions", R"({"model":"gpt-5","messages":[{"role":"user","content":"hi"}]})", "gpt-5 unary - usage"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"model":"gpt-5","messages":[{"role":"user","content":"hi"}]})",
+       "gpt-5 unary - usage"},
       {"openai", "/v1/chat/completions", R"({"model":"gpt-5","stream":true})", "gpt-5 stream - no-usage"},
-      {"openai", "/v1/chat/completions", R"({"stream":true,"model":"gpt-5","stream_options":{"include_usage":true}})", "gpt-5 stream - usage"},
-      {"openai", "/v1/chat/completions", R"({"stream":true,"model":"gpt-5","stream_options":{"include_usage":false}})", "gpt-5 stream - no-usage"},
-      {"openai", "/v1/chat/completions", R"({"stream":true,"model":"gpt-5","stream_options":null})", "gpt-5 stream - no-usage"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"stream":true,"model":"gpt-5","stream_options":{"include_usage":true}})",
+       "gpt-5 stream - usage"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"stream":true,"model":"gpt-5","stream_options":{"include_usage":false}})",
+       "gpt-5 stream - no-usage"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"stream":true,"model":"gpt-5","stream_options":null})",
+       "gpt-5 stream - no-usage"},
       {"openai", "/v1/completions", R"({"stream":true,"model":"babbage-002"})", "babbage-002 stream - no-usage"},
-      {"openai", "/v1/responses", R"({"stream":true,"model":"gpt-5","max_output_tokens":500})", "gpt-5 stream 500 usage"},
-      {"openai", "/v1/chat/completions", R"({"model":"m","max_tokens":5,"max_completion_tokens":7})", "m unary 7 usage"},
+      {"openai",
+       "/v1/responses",
+       R"({"stream":true,"model":"gpt-5","max_output_tokens":500})",
+       "gpt-5 stream 500 usage"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"model":"m","max_tokens":5,"max_completion_tokens":7})",
+       "m unary 7 usage"},
       {"openai", "/v1/chat/completions", R"({"model":"m","max_tokens":100,"n":3})", "m unary 300 usage"},
       {"openai", "/v1/chat/completions", R"({"model":"m","max_tokens":"100","stream":"true"})", "m unary - usage"},
       {"openai", "/v1/chat/completions", R"({"model":"m","max_tokens":-1})", "m unary - usage"},
-      {"openai", "/v1/chat/completions", R"({"model":"m","max_tokens":9223372036854775807,"n":9223372036854775807})", "m unary - usage"},
-      {"openai", "/v1/chat/completions", "{\n  \"messages\": [{\"model\": \"decoy\", \"stream\": true, \"content\": \"{\\\"model\\\": \\\"x\\\"}\"}],\n  \"model\": \"real\",\n  \"stream\": false\n}\n", "real unary - usage"},
-      {"openai", "/v1/chat/completions", R"({"model":"first","stream":true,"stream":false,"model":"last"})", "last unary - usage"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"model":"m","max_tokens":9223372036854775807,"n":9223372036854775807})",
+       "m unary - usage"},
+      {"openai",
+       "/v1/chat/completions",
+       "{\n  \"messages\": [{\"model\": \"decoy\", \"stream\": true, \"content\": \"{\\\"model\\\": "
+       "\\\"x\\\"}\"}],\n  \"model\": \"real\",\n  \"stream\": false\n}\n",
+       "real unary - usage"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"model":"first","stream":true,"stream":false,"model":"last"})",
+       "last unary - usage"},
       {"openai", "/v1/chat/completions", "\xEF\xBB\xBF{\"model\":\"m\"}", "m unary - usage"},
       {"openai", "/v1/chat/completions", R"({"model":7})", "- unary - usage"},
       {"openai", "/v1/chat/completions", "", "- unary - usage"},
@@ -69,12 +98,30 @@ TEST(ReadRequest, takes_what_it_needs_and_passes_over_the_rest) {
       {"openai", "/v1/chat/completions", R"({"model":"m")", "- unary - usage unreadable"},
       {"openai", "/v1/chat/completions", R"(["model"])", "- unary - usage unreadable"},
       {"openai", "/v1/chat/completions", "model=gpt-5", "- unary - usage unreadable"},
-      {"openai", "/v1/audio/transcriptions", "--boundary\r\nContent-Disposition: form-data", "- unary - usage unreadable"},
-      {"anthropic", "/v1/messages", R"({"model":"claude-sonnet-5","max_tokens":64,"stream":true})", "claude-sonnet-5 stream 64 usage"},
-      {"gemini", "/v1beta/models/gemini-2.5-pro:generateContent", R"({"contents":[],"generationConfig":{"maxOutputTokens":256,"candidateCount":2}})", "gemini-2.5-pro unary 512 usage"},
-      {"gemini", "/v1beta/models/gemini-2.5-pro:generateContent", R"({"generation_config":{"max_output_tokens":9}})", "gemini-2.5-pro unary 9 usage"},
-      {"gemini", "/v1beta/models/gemini-embedding-001:embedContent", R"({"model":"models/gemini-embedding-001"})", "gemini-embedding-001 unary - usage"},
-      {"gemini", "/v1beta/openai/chat/completions", R"({"model":"gemini-2.5-pro","stream":true})", "gemini-2.5-pro stream - no-usage"},
+      {"openai",
+       "/v1/audio/transcriptions",
+       "--boundary\r\nContent-Disposition: form-data",
+       "- unary - usage unreadable"},
+      {"anthropic",
+       "/v1/messages",
+       R"({"model":"claude-sonnet-5","max_tokens":64,"stream":true})",
+       "claude-sonnet-5 stream 64 usage"},
+      {"gemini",
+       "/v1beta/models/gemini-2.5-pro:generateContent",
+       R"({"contents":[],"generationConfig":{"maxOutputTokens":256,"candidateCount":2}})",
+       "gemini-2.5-pro unary 512 usage"},
+      {"gemini",
+       "/v1beta/models/gemini-2.5-pro:generateContent",
+       R"({"generation_config":{"max_output_tokens":9}})",
+       "gemini-2.5-pro unary 9 usage"},
+      {"gemini",
+       "/v1beta/models/gemini-embedding-001:embedContent",
+       R"({"model":"models/gemini-embedding-001"})",
+       "gemini-embedding-001 unary - usage"},
+      {"gemini",
+       "/v1beta/openai/chat/completions",
+       R"({"model":"gemini-2.5-pro","stream":true})",
+       "gemini-2.5-pro stream - no-usage"},
   };
   for (const auto& c : kCases) {
     const std::string got = shown(facts_of(c.dialect, c.path, c.body));
@@ -89,7 +136,8 @@ TEST(ReadRequest, a_gemini_stream_is_one_by_path_and_query) {
   EXPECT_TRUE(facts_of("gemini", path, "{}", "alt=sse").stream);
   EXPECT_TRUE(facts_of("gemini", path, "{}", "key=x&alt=sse").stream);
   EXPECT_FALSE(facts_of("gemini", path, "{}", "alt=json").stream) << "one array of chunks is no event stream";
-  EXPECT_FALSE(facts_of("gemini", "/v1beta/models/gemini-2.5-pro:generateContent", R"({"stream":true})", "alt=sse").stream);
+  EXPECT_FALSE(
+      facts_of("gemini", "/v1beta/models/gemini-2.5-pro:generateContent", R"({"stream":true})", "alt=sse").stream);
 }
 
 TEST(ReadRequest, a_model_name_is_bounded) {
@@ -98,8 +146,24 @@ TEST(ReadRequest, a_model_name_is_bounded) {
 }
 
 TEST(ReadRequest, junk_is_unreadable_or_read_but_never_breaks) {
-  constexpr std::string_view kBits[] = {"{", "}", "[", "]", "\"model\"", ":", ",", "\"stream\"", "true", "null", "\"stream_options\"",
-                                        "1e999", "\"\\u00", "\xff", "\"include_usage\"", "-0", "\\", " "};
+  constexpr std::string_view kBits[] = {"{",
+                                        "}",
+                                        "[",
+                                        "]",
+                                        "\"model\"",
+                                        ":",
+                                        ",",
+                                        "\"stream\"",
+                                        "true",
+                                        "null",
+                                        "\"stream_options\"",
+                                        "1e999",
+                                        "\"\\u00",
+                                        "\xff",
+                                        "\"include_usage\"",
+                                        "-0",
+                                        "\\",
+                                        " "};
   for (unsigned seed = 0; seed < 5'000; ++seed) {
     std::mt19937 chance{seed};
     std::string junk = "{";
@@ -116,7 +180,8 @@ TEST(ReadRequest, junk_is_unreadable_or_read_but_never_breaks) {
 
 std::string edited(std::string body, const Edit& edit) { return body.replace(edit.offset, edit.length, edit.text); }
 
-std::optional<std::string> asked(std::string_view body, std::string_view dialect = "openai", std::string_view path = "/v1/chat/completions") {
+std::optional<std::string> asked(std::string_view body, std::string_view dialect = "openai",
+                                 std::string_view path = "/v1/chat/completions") {
   const Dialect& d = spoken(dialect);
   const std::string bytes = padded(body);
   const auto edit = d.ask_for_usage(d.endpoint("POST", path), bytes);
@@ -134,10 +199,14 @@ TEST(AskForUsage, splices_one_member_and_leaves_all_other_bytes) {
       {"\xEF\xBB\xBF{\"stream\":true}", "\xEF\xBB\xBF{\"stream_options\":{\"include_usage\":true},\"stream\":true}"},
       {R"({"stream":true,"stream_options":{}})", R"({"stream":true,"stream_options":{"include_usage":true}})"},
       {R"({"stream":true,"stream_options": { } })", R"({"stream":true,"stream_options": {"include_usage":true } })"},
-      {R"({"stream_options":{"include_obfuscation":false},"stream":true})", R"({"stream_options":{"include_usage":true,"include_obfuscation":false},"stream":true})"},
-      {R"({"stream":true,"stream_options":{"include_usage":false}})", R"({"stream":true,"stream_options":{"include_usage":true}})"},
-      {R"({"stream":true,"stream_options":{"include_usage": null , "x":1}})", R"({"stream":true,"stream_options":{"include_usage": true , "x":1}})"},
-      {"{\"stream\":true,\"stream_options\":null\n}", "{\"stream\":true,\"stream_options\":{\"include_usage\":true}\n}"},
+      {R"({"stream_options":{"include_obfuscation":false},"stream":true})",
+       R"({"stream_options":{"include_usage":true,"include_obfuscation":false},"stream":true})"},
+      {R"({"stream":true,"stream_options":{"include_usage":false}})",
+       R"({"stream":true,"stream_options":{"include_usage":true}})"},
+      {R"({"stream":true,"stream_options":{"include_usage": null , "x":1}})",
+       R"({"stream":true,"stream_options":{"include_usage": true , "x":1}})"},
+      {"{\"stream\":true,\"stream_options\":null\n}",
+       "{\"stream\":true,\"stream_options\":{\"include_usage\":true}\n}"},
       {R"({"stream":true,"stream_options":{"include_usage":false},"stream_options":null})",
        R"({"stream":true,"stream_options":{"include_usage":false},"stream_options":{"include_usage":true}})"},
       {R"({"messages":[{"stream_options":{"include_usage":true},"stream":false}],"stream":true})",
@@ -175,16 +244,29 @@ struct Writer {
     return std::string{kSpaces[chance() % std::size(kSpaces)]};
   }
   std::string scalar() {
-    constexpr std::string_view kScalars[] = {"null", "true", "false", "0", "-1.5e3", "\"\"", "\"stream_options\"", "\"a\\\"{}[]\"",
-                                             "\"\\u00e9\\ud83d\\ude00\"", "\"日本\"", "{}", "[]"};
+    constexpr std::string_view kScalars[] = {"null",
+                                             "true",
+                                             "false",
+                                             "0",
+                                             "-1.5e3",
+                                             "\"\"",
+                                             "\"stream_options\"",
+                                             "\"a\\\"{}[]\"",
+                                             "\"\\u00e9\\ud83d\\ude00\"",
+                                             "\"日本\"",
+                                             "{}",
+                                             "[]"};
     return std::string{kScalars[chance() % std::size(kScalars)]};
   }
   std::string value(int depth) {
     if (depth == 0) return scalar();
     switch (chance() % 4) {
-      case 0: return object(depth - 1, {"stream_options", "include_usage", "stream", "content"});
-      case 1: return "[" + space() + value(depth - 1) + space() + "," + value(depth - 1) + "]";
-      default: return scalar();
+      case 0:
+        return object(depth - 1, {"stream_options", "include_usage", "stream", "content"});
+      case 1:
+        return "[" + space() + value(depth - 1) + space() + "," + value(depth - 1) + "]";
+      default:
+        return scalar();
     }
   }
   std::string object(int depth, std::vector<std::string> keys) {
@@ -197,12 +279,17 @@ struct Writer {
     return out + "}";
   }
   std::string body() {
-    std::string options = "{" + space() + (chance() % 2 == 0 ? "\"include_usage\":" + space() + (chance() % 2 == 0 ? "false" : "null") : "");
-    if (chance() % 2 == 0) options += std::string{options.size() > 20 ? "," : ""} + space() + "\"include_obfuscation\":false";
+    std::string options =
+        "{" + space() +
+        (chance() % 2 == 0 ? "\"include_usage\":" + space() + (chance() % 2 == 0 ? "false" : "null") : "");
+    if (chance() % 2 == 0)
+      options += std::string{options.size() > 20 ? "," : ""} + space() + "\"include_obfuscation\":false";
     if (options.find("include_usage") == std::string::npos && options.ends_with(",")) options.pop_back();
     options += space() + "}";
-    std::vector<std::string> members = {"\"stream\":" + space() + "true", "\"messages\":" + value(4), "\"model\":\"m\"", "\"tools\":" + value(3)};
-    if (chance() % 3 != 0) members.push_back("\"stream_options\":" + space() + (chance() % 4 == 0 ? "null" : options));
+    std::vector<std::string> members = {
+        "\"stream\":" + space() + "true", "\"messages\":" + value(4), "\"model\":\"m\"", "\"tools\":" + value(3)};
+    if (chance() % 3 != 0)
+      members.push_back("\"stream_options\":" + space() + (chance() % 4 == 0 ? "null" : options));
     std::ranges::shuffle(members, chance);
     std::string out = space() + "{" + space();
     for (std::size_t i = 0; i < members.size(); ++i) out += (i > 0 ? "," + space() : "") + members[i] + space();

@@ -51,13 +51,25 @@ const Case kCases[] = {
     {"a number and more is none", {{"retry-after", "5s"}}, "", "", {}},
     {"hex is none", {{"retry-after", "0x10"}}, "", "", {}},
 
-    {"a date against the answer's own", {{"date", kDate}, {"retry-after", "Tue, 10 Nov 2026 08:00:07 GMT"}}, "", "", 7000ms},
+    {"a date against the answer's own",
+     {{"date", kDate}, {"retry-after", "Tue, 10 Nov 2026 08:00:07 GMT"}},
+     "",
+     "",
+     7000ms},
     {"RFC 850", {{"date", kDate}, {"retry-after", "Tuesday, 10-Nov-26 08:01:00 GMT"}}, "", "", 60s},
     {"asctime", {{"date", kDate}, {"retry-after", "Tue Nov 10 08:00:30 2026"}}, "", "", 30s},
-    {"asctime with a short day", {{"date", "Tue, 03 Nov 2026 08:00:00 GMT"}, {"retry-after", "Tue Nov  3 08:00:30 2026"}}, "", "", 30s},
+    {"asctime with a short day",
+     {{"date", "Tue, 03 Nov 2026 08:00:00 GMT"}, {"retry-after", "Tue Nov  3 08:00:30 2026"}},
+     "",
+     "",
+     30s},
     {"a past date is now", {{"date", kDate}, {"retry-after", "Tue, 10 Nov 2026 07:59:30 GMT"}}, "", "", 0ms},
     {"a date without Date, by our clock", {{"retry-after", "Tue, 10 Nov 2026 08:00:05 GMT"}}, "", "", 5s},
-    {"Date wins over our clock", {{"Date", "Tue, 10 Nov 2026 07:00:00 GMT"}, {"retry-after", "Tue, 10 Nov 2026 07:00:05 GMT"}}, "", "", 5s},
+    {"Date wins over our clock",
+     {{"Date", "Tue, 10 Nov 2026 07:00:00 GMT"}, {"retry-after", "Tue, 10 Nov 2026 07:00:05 GMT"}},
+     "",
+     "",
+     5s},
     {"a date that is none", {{"date", kDate}, {"retry-after", "Tue, 31 Feb 2026 08:00:00 GMT"}}, "", "", {}},
     {"a date in twenty years", {{"date", kDate}, {"retry-after", "Tue, 10 Nov 2046 08:00:00 GMT"}}, "", "", {}},
 
@@ -65,24 +77,69 @@ const Case kCases[] = {
     {"RetryInfo that is none", {}, "-3s", "Please retry in 56.185908122s.", 56'186ms},
 
     {"only a dimension at zero counts",
-     {{"x-ratelimit-remaining-requests", "0"}, {"x-ratelimit-reset-requests", "6m0s"},
-      {"x-ratelimit-remaining-tokens", "199998"}, {"x-ratelimit-reset-tokens", "9h"}}, "", "", 360s},
-    {"none at zero", {{"x-ratelimit-remaining-requests", "4999"}, {"x-ratelimit-reset-requests", "12ms"}}, "", "", {}},
+     {{"x-ratelimit-remaining-requests", "0"},
+      {"x-ratelimit-reset-requests", "6m0s"},
+      {"x-ratelimit-remaining-tokens", "199998"},
+      {"x-ratelimit-reset-tokens", "9h"}},
+     "",
+     "",
+     360s},
+    {"none at zero",
+     {{"x-ratelimit-remaining-requests", "4999"}, {"x-ratelimit-reset-requests", "12ms"}},
+     "",
+     "",
+     {}},
     {"zero is exactly 0", {{"x-ratelimit-remaining-tokens", "-1"}, {"x-ratelimit-reset-tokens", "1s"}}, "", "", {}},
-    {"the latest of two", {{"x-ratelimit-remaining-requests", "0"}, {"x-ratelimit-reset-requests", "120ms"},
-                           {"x-ratelimit-remaining-tokens", "0"}, {"x-ratelimit-reset-tokens", "17.399999999s"}}, "", "", 17'400ms},
-    {"Azure's plain seconds", {{"x-ratelimit-remaining-tokens", "0"}, {"x-ratelimit-reset-tokens", "45"}}, "", "", 45s},
+    {"the latest of two",
+     {{"x-ratelimit-remaining-requests", "0"},
+      {"x-ratelimit-reset-requests", "120ms"},
+      {"x-ratelimit-remaining-tokens", "0"},
+      {"x-ratelimit-reset-tokens", "17.399999999s"}},
+     "",
+     "",
+     17'400ms},
+    {"Azure's plain seconds",
+     {{"x-ratelimit-remaining-tokens", "0"}, {"x-ratelimit-reset-tokens", "45"}},
+     "",
+     "",
+     45s},
     {"Anthropic's instants",
-     {{"date", kDate}, {"anthropic-ratelimit-tokens-remaining", "0"}, {"anthropic-ratelimit-tokens-reset", "2026-11-10T08:00:30Z"},
-      {"anthropic-ratelimit-requests-remaining", "0"}, {"anthropic-ratelimit-requests-reset", "2026-11-10T08:00:05Z"}}, "", "", 30s},
+     {{"date", kDate},
+      {"anthropic-ratelimit-tokens-remaining", "0"},
+      {"anthropic-ratelimit-tokens-reset", "2026-11-10T08:00:30Z"},
+      {"anthropic-ratelimit-requests-remaining", "0"},
+      {"anthropic-ratelimit-requests-reset", "2026-11-10T08:00:05Z"}},
+     "",
+     "",
+     30s},
     {"with an offset and a fraction",
-     {{"date", kDate}, {"anthropic-ratelimit-output-tokens-remaining", "0"},
-      {"anthropic-ratelimit-output-tokens-reset", "2026-11-10T09:00:01.2505+01:00"}}, "", "", 1251ms},
+     {{"date", kDate},
+      {"anthropic-ratelimit-output-tokens-remaining", "0"},
+      {"anthropic-ratelimit-output-tokens-reset", "2026-11-10T09:00:01.2505+01:00"}},
+     "",
+     "",
+     1251ms},
     {"seconds to a reset", {{"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "2"}}, "", "", 2s},
-    {"epoch seconds", {{"date", kDate}, {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "1794297660"}}, "", "", 60s},
-    {"epoch milliseconds", {{"date", kDate}, {"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "1794297660000"}}, "", "", 60s},
-    {"an epoch that is past", {{"date", kDate}, {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "1700000000"}}, "", "", 0ms},
-    {"an epoch beyond all", {{"date", kDate}, {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "99999999999999999"}}, "", "", {}},
+    {"epoch seconds",
+     {{"date", kDate}, {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "1794297660"}},
+     "",
+     "",
+     60s},
+    {"epoch milliseconds",
+     {{"date", kDate}, {"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "1794297660000"}},
+     "",
+     "",
+     60s},
+    {"an epoch that is past",
+     {{"date", kDate}, {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "1700000000"}},
+     "",
+     "",
+     0ms},
+    {"an epoch beyond all",
+     {{"date", kDate}, {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", "99999999999999999"}},
+     "",
+     "",
+     {}},
 
     {"text, seconds", {}, "", "please try again in 20s.", 20s},
     {"text, milliseconds", {}, "", "Please try again in 360ms. Visit", 360ms},
@@ -102,7 +159,9 @@ const Case kCases[] = {
 TEST(RetryAfter, reads_every_form_in_its_order) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
-    EXPECT_EQ(classifier::retry_after({.headers = &c.headers, .retry_delay = c.retry_delay, .text = c.text, .now = kNow}), c.want);
+    EXPECT_EQ(
+        classifier::retry_after({.headers = &c.headers, .retry_delay = c.retry_delay, .text = c.text, .now = kNow}),
+        c.want);
   }
 }
 
@@ -119,9 +178,31 @@ TEST(RetryAfter, two_digit_years_are_at_most_fifty_ahead) {
 }
 
 TEST(RetryAfter, junk_is_never_negative_and_never_long) {
-  constexpr std::string_view kBits[] = {"-", "+", "9", "00", ".", "e9", "s", "ms", "h", "m", " ", "NaN", "inf", "Tue, ", "10 Nov 2026 ",
-                                        "08:00:00 GMT", "2026-11-10T08:00:00", "Z", "+99:99", "try again in ", "retry after ",
-                                        "999999999999", "seconds", "\xC2\xB5s", ":"};
+  constexpr std::string_view kBits[] = {"-",
+                                        "+",
+                                        "9",
+                                        "00",
+                                        ".",
+                                        "e9",
+                                        "s",
+                                        "ms",
+                                        "h",
+                                        "m",
+                                        " ",
+                                        "NaN",
+                                        "inf",
+                                        "Tue, ",
+                                        "10 Nov 2026 ",
+                                        "08:00:00 GMT",
+                                        "2026-11-10T08:00:00",
+                                        "Z",
+                                        "+99:99",
+                                        "try again in ",
+                                        "retry after ",
+                                        "999999999999",
+                                        "seconds",
+                                        "\xC2\xB5s",
+                                        ":"};
   for (unsigned seed = 0; seed < 20'000; ++seed) {
     std::mt19937 chance{seed};
     const auto junk = [&] {
@@ -129,10 +210,15 @@ TEST(RetryAfter, junk_is_never_negative_and_never_long) {
       for (auto i = chance() % 6; i > 0; --i) out += kBits[chance() % std::size(kBits)];
       return out;
     };
-    const Headers headers = {{"date", junk()}, {"retry-after-ms", junk()}, {"retry-after", junk()},
-                             {"x-ratelimit-remaining", "0"}, {"x-ratelimit-reset", junk()},
-                             {"x-ratelimit-remaining-tokens", "0"}, {"x-ratelimit-reset-tokens", junk()},
-                             {"anthropic-ratelimit-tokens-remaining", "0"}, {"anthropic-ratelimit-tokens-reset", junk()}};
+    const Headers headers = {{"date", junk()},
+                             {"retry-after-ms", junk()},
+                             {"retry-after", junk()},
+                             {"x-ratelimit-remaining", "0"},
+                             {"x-ratelimit-reset", junk()},
+                             {"x-ratelimit-remaining-tokens", "0"},
+                             {"x-ratelimit-reset-tokens", junk()},
+                             {"anthropic-ratelimit-tokens-remaining", "0"},
+                             {"anthropic-ratelimit-tokens-reset", junk()}};
     const std::string delay = junk();
     const std::string text = junk();
     const Wait wait = classifier::retry_after({.headers = &headers, .retry_delay = delay, .text = text, .now = kNow});
@@ -143,10 +229,18 @@ TEST(RetryAfter, junk_is_never_negative_and_never_long) {
 }
 
 TEST(RetryAfter, keeps_of_a_head_what_hints_are_made_of) {
-  const Headers head = {{"Content-Type", "text/event-stream"}, {"Date", kDate}, {"X-RateLimit-Remaining-Tokens", "0"},
-                        {"x-ratelimit-reset-tokens", "3s"}, {"set-cookie", "x"}, {"x-should-retry", "true"}};
+  const Headers head = {{"Content-Type", "text/event-stream"},
+                        {"Date", kDate},
+                        {"X-RateLimit-Remaining-Tokens", "0"},
+                        {"x-ratelimit-reset-tokens", "3s"},
+                        {"set-cookie", "x"},
+                        {"x-should-retry", "true"}};
   const Headers kept = classifier::hint_headers(head);
-  EXPECT_EQ(kept, (Headers{{"Date", kDate}, {"X-RateLimit-Remaining-Tokens", "0"}, {"x-ratelimit-reset-tokens", "3s"}, {"x-should-retry", "true"}}));
+  EXPECT_EQ(kept,
+            (Headers{{"Date", kDate},
+                     {"X-RateLimit-Remaining-Tokens", "0"},
+                     {"x-ratelimit-reset-tokens", "3s"},
+                     {"x-should-retry", "true"}}));
   EXPECT_EQ(classifier::retry_after({.headers = &kept}), Wait{3s});
 }
 

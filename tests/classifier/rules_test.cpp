@@ -10,10 +10,10 @@
 
 namespace {
 
-using classifier::Word;
 using classifier::has_text;
 using classifier::letters_of;
 using classifier::own_words;
+using classifier::Word;
 
 TEST(Word, does_not_look_at_case_separators_and_a_last_error) {
   EXPECT_EQ(letters_of("rateLimitExceeded"), "ratelimitexceeded");

@@ -131,7 +131,9 @@ TEST(ReadEvent, takes_name_and_data_as_the_format_says) {
       {"event: x\ndata: a\nevent: y\n\n", "y", "a", true},
       {"\xEF\xBB\xBF"
        "data: a\n\n",
-       "", "a", true},
+       "",
+       "a",
+       true},
       {"database: no\n: data: no\n\n", "", "", false},
       {"data: unfinished", "", "unfinished", true},
   };

@@ -58,15 +58,40 @@ constexpr Recording kRecordings[] = {
     {"openai/chat_one_of_two_choices_ended.sse", kChat, kCut, 3, false, "gpt-4o-2024-08-06 unknown unfinished"},
     {"openai/chat_cut_in_event.sse", kChat, kCut, 2, false, "gpt-4o-2024-08-06 unknown unfinished"},
     {"openai/chat_error_first.sse", kChat, "server_error retryable", 0, true, " unknown unfinished"},
-    {"openai/chat_rate_limit_after_role.sse", kChat, "rate_limited retryable 2500 ms", 0, true, "gpt-4o-2024-08-06 unknown unfinished"},
+    {"openai/chat_rate_limit_after_role.sse",
+     kChat,
+     "rate_limited retryable 2500 ms",
+     0,
+     true,
+     "gpt-4o-2024-08-06 unknown unfinished"},
     {"openai/chat_error_mid.sse", kChat, "server_error retryable", 2, true, "gpt-4o-2024-08-06 unknown error"},
     {"openai/completions_plain.sse", "/v1/completions", "none", 2, true, "babbage-002 31 0 0 0 25 0 length"},
     {"openai/responses_plain.sse", kResponses, "none", 5, true, "gpt-5-2025-08-07 36 0 0 0 87 64 completed"},
     {"openai/responses_crlf.sse", kResponses, "none", 5, true, "gpt-5-2025-08-07 36 0 0 0 87 64 completed"},
-    {"openai/responses_incomplete.sse", kResponses, "none", 5, true, "gpt-5-2025-08-07 36 0 0 0 16 0 max_output_tokens"},
-    {"openai/responses_reasoning_and_tool.sse", kResponses, "none", 4, true, "gpt-5-2025-08-07 120 100 0 0 75 40 completed"},
-    {"openai/responses_failed.sse", kResponses, "server_error retryable", 5, true, "gpt-5-2025-08-07 36 0 0 0 12 4 failed"},
-    {"openai/responses_error_first.sse", kResponses, "rate_limited retryable 1200 ms", 0, true, "gpt-5-2025-08-07 unknown unfinished"},
+    {"openai/responses_incomplete.sse",
+     kResponses,
+     "none",
+     5,
+     true,
+     "gpt-5-2025-08-07 36 0 0 0 16 0 max_output_tokens"},
+    {"openai/responses_reasoning_and_tool.sse",
+     kResponses,
+     "none",
+     4,
+     true,
+     "gpt-5-2025-08-07 120 100 0 0 75 40 completed"},
+    {"openai/responses_failed.sse",
+     kResponses,
+     "server_error retryable",
+     5,
+     true,
+     "gpt-5-2025-08-07 36 0 0 0 12 4 failed"},
+    {"openai/responses_error_first.sse",
+     kResponses,
+     "rate_limited retryable 1200 ms",
+     0,
+     true,
+     "gpt-5-2025-08-07 unknown unfinished"},
     {"openai/responses_cut.sse", kResponses, kCut, 5, false, "gpt-5-2025-08-07 unknown unfinished"},
 
     {"anthropic/plain.sse", kMessages, "none", 4, true, "claude-sonnet-4-5-20250929 25 0 0 0 15 0 end_turn"},
@@ -76,10 +101,25 @@ constexpr Recording kRecordings[] = {
     {"anthropic/tool_first.sse", kMessages, "none", 3, true, "claude-sonnet-4-5-20250929 25 0 0 0 20 0 tool_use"},
     {"anthropic/thinking.sse", kMessages, "none", 3, true, "claude-sonnet-4-5-20250929 25 0 0 0 120 90 end_turn"},
     {"anthropic/refusal.sse", kMessages, "none", 3, true, "claude-sonnet-4-5-20250929 25 0 0 0 9 0 refusal"},
-    {"anthropic/error_first.sse", kMessages, "overloaded retryable", 0, true, "claude-sonnet-4-5-20250929 25 0 0 0 1 0 unfinished"},
-    {"anthropic/error_mid.sse", kMessages, "server_error retryable", 3, true, "claude-sonnet-4-5-20250929 25 0 0 0 1 0 unfinished"},
+    {"anthropic/error_first.sse",
+     kMessages,
+     "overloaded retryable",
+     0,
+     true,
+     "claude-sonnet-4-5-20250929 25 0 0 0 1 0 unfinished"},
+    {"anthropic/error_mid.sse",
+     kMessages,
+     "server_error retryable",
+     3,
+     true,
+     "claude-sonnet-4-5-20250929 25 0 0 0 1 0 unfinished"},
     {"anthropic/cut_in_event.sse", kMessages, kCut, 4, false, "claude-sonnet-4-5-20250929 25 0 0 0 1 0 unfinished"},
-    {"anthropic/cut_between_events.sse", kMessages, kCut, 4, false, "claude-sonnet-4-5-20250929 25 0 0 0 1 0 unfinished"},
+    {"anthropic/cut_between_events.sse",
+     kMessages,
+     kCut,
+     4,
+     false,
+     "claude-sonnet-4-5-20250929 25 0 0 0 1 0 unfinished"},
 
     {"gemini/plain.sse", kGenerate, "none", 1, true, "gemini-2.5-flash 8 0 0 0 42 31 STOP"},
     {"gemini/lf.sse", kGenerate, "none", 1, true, "gemini-2.5-flash 8 0 0 0 42 31 STOP"},
@@ -87,8 +127,18 @@ constexpr Recording kRecordings[] = {
     {"gemini/thinking.sse", kGenerate, "none", 2, true, "gemini-2.5-flash 8 0 0 0 119 117 STOP"},
     {"gemini/tools.sse", kGenerate, "none", 1, true, "gemini-2.5-flash 44 0 0 0 18 0 STOP"},
     {"gemini/usage_after_finish.sse", kGenerate, "none", 1, true, "gemini-2.5-flash 8 0 0 0 43 40 STOP"},
-    {"gemini/blocked.sse", kGenerate, "content_policy final", 0, true, "gemini-2.5-flash 14 0 0 0 0 0 PROHIBITED_CONTENT"},
-    {"gemini/safety_without_content.sse", kGenerate, "content_policy final", 0, true, "gemini-2.5-flash 14 0 0 0 0 0 SAFETY"},
+    {"gemini/blocked.sse",
+     kGenerate,
+     "content_policy final",
+     0,
+     true,
+     "gemini-2.5-flash 14 0 0 0 0 0 PROHIBITED_CONTENT"},
+    {"gemini/safety_without_content.sse",
+     kGenerate,
+     "content_policy final",
+     0,
+     true,
+     "gemini-2.5-flash 14 0 0 0 0 0 SAFETY"},
     {"gemini/error_first.sse", kGenerate, "rate_limited retryable 4200 ms", 0, true, " unknown unfinished"},
     {"gemini/error_mid.sse", kGenerate, "overloaded retryable", 1, true, "gemini-2.5-flash 8 0 0 0 0 0 unfinished"},
     {"gemini/cut_in_event.sse", kGenerate, kCut, 1, false, "gemini-2.5-flash 8 0 0 0 2 0 unfinished"},
@@ -261,21 +311,37 @@ TEST(Stream, an_error_becomes_a_body_and_a_status_that_sdks_know) {
     int status;
     std::string_view body;
   } kErrors[] = {
-      {"openai/chat_error_first.sse", kChat, 500,
+      {"openai/chat_error_first.sse",
+       kChat,
+       500,
        R"({"error":{"message":"The server had an error while processing your request. Sorry about that!","type":"server_error","param":null,"code":null}})"},
-      {"openai/chat_rate_limit_after_role.sse", kChat, 429,
+      {"openai/chat_rate_limit_after_role.sse",
+       kChat,
+       429,
        R"({"error":{"message":"Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2.5s.","type":"tokens","param":null,"code":"rate_limit_exceeded"}})"},
-      {"openai/chat_error_mid.sse", kChat, 502,
+      {"openai/chat_error_mid.sse",
+       kChat,
+       502,
        R"({"error":{"code":502,"message":"Provider disconnected unexpectedly","metadata":{"error_type":"provider_unavailable"}}})"},
-      {"openai/responses_failed.sse", kResponses, 500,
+      {"openai/responses_failed.sse",
+       kResponses,
+       500,
        R"({"error":{"code":"server_error","message":"An error occurred while processing your request."}})"},
-      {"openai/responses_error_first.sse", kResponses, 429,
+      {"openai/responses_error_first.sse",
+       kResponses,
+       429,
        R"({"error":{"message":"Rate limit reached for gpt-5. Please try again in 1.2s.","param":null,"code":"rate_limit_exceeded","type":"rate_limit_exceeded"}})"},
-      {"anthropic/error_first.sse", kMessages, 529,
+      {"anthropic/error_first.sse",
+       kMessages,
+       529,
        R"({"type":"error","error":{"details":null,"type":"overloaded_error","message":"Overloaded"},"request_id":"req_011C"})"},
-      {"anthropic/error_mid.sse", kMessages, 500,
+      {"anthropic/error_mid.sse",
+       kMessages,
+       500,
        R"({"type":"error","error":{"type":"api_error","message":"Internal server error"}})"},
-      {"gemini/error_mid.sse", kGenerate, 503,
+      {"gemini/error_mid.sse",
+       kGenerate,
+       503,
        R"({"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}})"},
   };
   for (const auto& error : kErrors) {
@@ -301,7 +367,8 @@ TEST(Stream, the_heads_own_hint_serves_an_error_inside_it) {
 
 TEST(Stream, generated_text_that_quotes_an_error_is_content) {
   const std::string_view event =
-      "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"data: {\\\"error\\\":{\\\"code\\\":\\\"insufficient_quota\\\"}}"
+      "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"data: "
+      "{\\\"error\\\":{\\\"code\\\":\\\"insufficient_quota\\\"}}"
       "\\n\\nevent: error\\n\\ndata: [DONE]\\n\\n\"},\"finish_reason\":null}]}\n\n";
   const auto reader = reader_for("openai/", kChat);
   reader->feed(event);
@@ -372,16 +439,37 @@ TEST(Stream, an_event_beyond_eight_mebibytes_goes_on_in_pieces_and_memory_stays_
 
 TEST(Stream, junk_is_passed_on_and_never_breaks_the_reader) {
   constexpr unsigned kSeeds = 300;
-  constexpr std::string_view kBits[] = {"data:", "event: error", "\n", "\r", "\n\n", "{\"error\":", "{", "}", "[", "]", "\"choices\":",
-                                        "\"usage\":{\"prompt_tokens\":1e400,", ": x", "\xff\xfe", "[DONE]", "null", "-1", "\"", "\\u12",
-                                        "\"delta\":", ",", "\"candidates\":[{", "\"type\":\"message_start\",\"message\":"};
+  constexpr std::string_view kBits[] = {"data:",
+                                        "event: error",
+                                        "\n",
+                                        "\r",
+                                        "\n\n",
+                                        "{\"error\":",
+                                        "{",
+                                        "}",
+                                        "[",
+                                        "]",
+                                        "\"choices\":",
+                                        "\"usage\":{\"prompt_tokens\":1e400,",
+                                        ": x",
+                                        "\xff\xfe",
+                                        "[DONE]",
+                                        "null",
+                                        "-1",
+                                        "\"",
+                                        "\\u12",
+                                        "\"delta\":",
+                                        ",",
+                                        "\"candidates\":[{",
+                                        "\"type\":\"message_start\",\"message\":"};
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 chance{seed};
     std::string bytes;
     std::uniform_int_distribution<std::size_t> pick{0, std::size(kBits) - 1};
     for (int i = 0; i < 60; ++i) bytes += kBits[pick(chance)];
-    for (const auto& [file, path] : {std::pair{"openai/", kChat}, {"anthropic/", kMessages}, {"gemini/", kGenerate}}) {
+    for (const auto& [file, path] :
+         {std::pair{"openai/", kChat}, {"anthropic/", kMessages}, {"gemini/", kGenerate}}) {
       const auto whole = reader_for(file, path);
       const Seen seen = feed(*whole, {bytes}, std::nullopt);
       ASSERT_EQ(seen.passed, bytes);
@@ -399,8 +487,10 @@ TEST(Stream, is_one_by_its_content_type_or_by_what_was_asked) {
   EXPECT_TRUE(openai.is_stream(chat, {.stream = true}, {}));
   EXPECT_FALSE(openai.is_stream(chat, {.stream = false}, {}));
   EXPECT_FALSE(openai.is_stream(chat, {.stream = true}, {{"content-type", "application/json"}}));
-  EXPECT_FALSE(openai.is_stream(chat, {.stream = true}, {{"content-type", "text/event-stream"}, {"content-encoding", "gzip"}}));
-  EXPECT_TRUE(openai.is_stream(chat, {.stream = true}, {{"CONTENT-TYPE", "Text/Event-Stream"}, {"content-encoding", "identity"}}));
+  EXPECT_FALSE(openai.is_stream(
+      chat, {.stream = true}, {{"content-type", "text/event-stream"}, {"content-encoding", "gzip"}}));
+  EXPECT_TRUE(openai.is_stream(
+      chat, {.stream = true}, {{"CONTENT-TYPE", "Text/Event-Stream"}, {"content-encoding", "identity"}}));
   EXPECT_FALSE(openai.is_stream(openai.endpoint("POST", "/v1/files"), {.stream = true}, kEventStream));
 }
 

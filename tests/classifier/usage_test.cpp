@@ -22,14 +22,24 @@ TEST(SettleOpenAi, total_tells_what_stands_outside) {
     Reported reported;
     TokenCounts want;
   } kCases[] = {
-      {"parts inside", {.input = 100, .cached = 60, .output = 50, .reasoning = 20, .total = 150}, {100, 60, 0, 0, 50, 20}},
-      {"reasoning outside", {.input = 12, .cached = 3, .output = 2, .reasoning = 424, .total = 438}, {12, 3, 0, 0, 426, 424}},
+      {"parts inside",
+       {.input = 100, .cached = 60, .output = 50, .reasoning = 20, .total = 150},
+       {100, 60, 0, 0, 50, 20}},
+      {"reasoning outside",
+       {.input = 12, .cached = 3, .output = 2, .reasoning = 424, .total = 438},
+       {12, 3, 0, 0, 426, 424}},
       {"cached outside", {.input = 10, .cached = 90, .output = 5, .total = 105}, {100, 90, 0, 0, 5, 0}},
-      {"both outside", {.input = 10, .cached = 90, .output = 5, .reasoning = 7, .total = 112}, {100, 90, 0, 0, 12, 7}},
+      {"both outside",
+       {.input = 10, .cached = 90, .output = 5, .reasoning = 7, .total = 112},
+       {100, 90, 0, 0, 12, 7}},
       {"hidden thinking", {.input = 35, .output = 12, .total = 109}, {35, 0, 0, 0, 74, 62}},
-      {"a difference that is nothing known", {.input = 10, .output = 5, .reasoning = 3, .total = 100}, {10, 0, 0, 0, 5, 3}},
+      {"a difference that is nothing known",
+       {.input = 10, .output = 5, .reasoning = 3, .total = 100},
+       {10, 0, 0, 0, 5, 3}},
       {"a total that is too small", {.input = 10, .output = 5, .total = 3}, {10, 0, 0, 0, 5, 0}},
-      {"no total, and parts larger than their whole", {.input = 5, .cached = 8, .output = 2, .reasoning = 9}, {13, 8, 0, 0, 11, 9}},
+      {"no total, and parts larger than their whole",
+       {.input = 5, .cached = 8, .output = 2, .reasoning = 9},
+       {13, 8, 0, 0, 11, 9}},
       {"input alone", {.input = 7, .total = 7}, {7, 0, 0, 0, 0, 0}},
   };
   for (const auto& c : kCases) EXPECT_EQ(classifier::settle_openai(c.reported), c.want) << c.name;
@@ -37,15 +47,24 @@ TEST(SettleOpenAi, total_tells_what_stands_outside) {
 }
 
 TEST(SettleAnthropic, input_leaves_the_cache_out) {
-  EXPECT_EQ(classifier::settle_anthropic({.input = 6, .cached = 20'443, .written = 1'574, .written_5m = 574, .written_1h = 1'000, .output = 489, .reasoning = 77}),
+  EXPECT_EQ(classifier::settle_anthropic({.input = 6,
+                                          .cached = 20'443,
+                                          .written = 1'574,
+                                          .written_5m = 574,
+                                          .written_1h = 1'000,
+                                          .output = 489,
+                                          .reasoning = 77}),
             (TokenCounts{22'023, 20'443, 574, 1'000, 489, 77}));
-  EXPECT_EQ(classifier::settle_anthropic({.input = 4, .written = 1'165, .output = 207}), (TokenCounts{1'169, 0, 1'165, 0, 207, 0}));
-  EXPECT_EQ(classifier::settle_anthropic({.input = 4, .written = 100, .written_1h = 40, .output = 1}), (TokenCounts{104, 0, 60, 40, 1, 0}));
+  EXPECT_EQ(classifier::settle_anthropic({.input = 4, .written = 1'165, .output = 207}),
+            (TokenCounts{1'169, 0, 1'165, 0, 207, 0}));
+  EXPECT_EQ(classifier::settle_anthropic({.input = 4, .written = 100, .written_1h = 40, .output = 1}),
+            (TokenCounts{104, 0, 60, 40, 1, 0}));
   EXPECT_EQ(classifier::settle_anthropic({}), std::nullopt);
 }
 
 TEST(SettleGemini, adds_what_its_counts_leave_out) {
-  EXPECT_EQ(classifier::settle_gemini({.input = 15, .tool_input = 288, .output = 40, .reasoning = 257}), (TokenCounts{303, 0, 0, 0, 297, 257}));
+  EXPECT_EQ(classifier::settle_gemini({.input = 15, .tool_input = 288, .output = 40, .reasoning = 257}),
+            (TokenCounts{303, 0, 0, 0, 297, 257}));
   EXPECT_EQ(classifier::settle_gemini({.input = 14}), (TokenCounts{14, 0, 0, 0, 0, 0}));
   EXPECT_EQ(classifier::settle_gemini({}), std::nullopt);
 }
@@ -57,12 +76,21 @@ TEST(Settle, parts_never_exceed_their_whole) {
       if (chance() % 3 == 0) return std::nullopt;
       return static_cast<std::int64_t>(chance() % 50);
     };
-    const Reported reported{.input = maybe(), .tool_input = maybe(), .cached = maybe(), .written = maybe(), .written_5m = maybe(),
-                            .written_1h = maybe(), .output = maybe(), .reasoning = maybe(), .total = maybe()};
-    for (const classifier::Settle settle : {classifier::settle_openai, classifier::settle_anthropic, classifier::settle_gemini}) {
+    const Reported reported{.input = maybe(),
+                            .tool_input = maybe(),
+                            .cached = maybe(),
+                            .written = maybe(),
+                            .written_5m = maybe(),
+                            .written_1h = maybe(),
+                            .output = maybe(),
+                            .reasoning = maybe(),
+                            .total = maybe()};
+    for (const classifier::Settle settle :
+         {classifier::settle_openai, classifier::settle_anthropic, classifier::settle_gemini}) {
       const auto counts = settle(reported);
       if (!counts) continue;
-      ASSERT_LE(counts->cached_input + counts->cache_write_5m + counts->cache_write_1h, counts->input) << "seed " << seed;
+      ASSERT_LE(counts->cached_input + counts->cache_write_5m + counts->cache_write_1h, counts->input)
+          << "seed " << seed;
       ASSERT_LE(counts->reasoning, counts->output) << "seed " << seed;
     }
   }
@@ -78,18 +106,26 @@ TEST(ReadUsage, unknown_is_not_zero_and_junk_is_unknown) {
   const std::string_view chat = "/v1/chat/completions";
   EXPECT_EQ(usage_of("openai", chat, R"({"model":"m","choices":[],"usage":null})"), "m unknown unfinished");
   EXPECT_EQ(usage_of("openai", chat, R"({"model":"m","choices":[],"usage":{}})"), "m unknown unfinished");
-  EXPECT_EQ(usage_of("openai", chat, R"({"model":"m","choices":[],"usage":{"prompt_tokens":"7","completion_tokens":-2}})"), "m unknown unfinished");
-  EXPECT_EQ(usage_of("openai", chat, R"({"model":"m","choices":[],"usage":{"prompt_tokens":7.0,"completion_tokens":2}})"), "m 7 0 0 0 2 0 unfinished");
-  EXPECT_EQ(usage_of("openai", chat, R"({"model":"m","usage":{"type":"duration","seconds":5,"input_tokens":3}})"), "m unknown unfinished");
+  EXPECT_EQ(
+      usage_of("openai", chat, R"({"model":"m","choices":[],"usage":{"prompt_tokens":"7","completion_tokens":-2}})"),
+      "m unknown unfinished");
+  EXPECT_EQ(
+      usage_of("openai", chat, R"({"model":"m","choices":[],"usage":{"prompt_tokens":7.0,"completion_tokens":2}})"),
+      "m 7 0 0 0 2 0 unfinished");
+  EXPECT_EQ(usage_of("openai", chat, R"({"model":"m","usage":{"type":"duration","seconds":5,"input_tokens":3}})"),
+            "m unknown unfinished");
   EXPECT_EQ(usage_of("openai", chat, "not json"), " unknown unfinished");
   EXPECT_EQ(usage_of("openai", chat, R"({"model":"m","usage":{"prompt_tokens":7,)"), " unknown unfinished");
-  EXPECT_EQ(usage_of("anthropic", "/v1/messages/count_tokens", R"({"input_tokens":2095})"), " unknown unfinished") << "counting is free";
+  EXPECT_EQ(usage_of("anthropic", "/v1/messages/count_tokens", R"({"input_tokens":2095})"), " unknown unfinished")
+      << "counting is free";
   EXPECT_EQ(usage_of("gemini", "/v1beta/models/m:countTokens", R"({"totalTokens":31})"), " unknown unfinished");
 }
 
 TEST(ReadUsage, names_are_bounded) {
-  const std::string body = R"({"model":")" + std::string(1'000, 'm') + R"(","choices":[{"index":0,"finish_reason":")" + std::string(1'000, 'f') + R"("}]})";
-  EXPECT_EQ(usage_of("openai", "/v1/chat/completions", body), std::string(128, 'm') + " unknown " + std::string(128, 'f'));
+  const std::string body = R"({"model":")" + std::string(1'000, 'm') +
+                           R"(","choices":[{"index":0,"finish_reason":")" + std::string(1'000, 'f') + R"("}]})";
+  EXPECT_EQ(usage_of("openai", "/v1/chat/completions", body),
+            std::string(128, 'm') + " unknown " + std::string(128, 'f'));
 }
 
 TEST(ReadUsage, the_service_tier_is_told_as_named) {
@@ -99,8 +135,11 @@ TEST(ReadUsage, the_service_tier_is_told_as_named) {
     return d.read_usage(d.endpoint("POST", path), {}, {.status = 200, .headers = &none, .body = body}).service_tier;
   };
   EXPECT_EQ(tier("openai", "/v1/chat/completions", R"({"service_tier":"flex","usage":{"prompt_tokens":1}})"), "flex");
-  EXPECT_EQ(tier("anthropic", "/v1/messages", R"({"usage":{"input_tokens":1,"service_tier":"priority"}})"), "priority");
-  EXPECT_EQ(tier("gemini", "/v1beta/models/m:generateContent", R"({"usageMetadata":{"trafficType":"ON_DEMAND_FLEX"}})"), "ON_DEMAND_FLEX");
+  EXPECT_EQ(tier("anthropic", "/v1/messages", R"({"usage":{"input_tokens":1,"service_tier":"priority"}})"),
+            "priority");
+  EXPECT_EQ(
+      tier("gemini", "/v1beta/models/m:generateContent", R"({"usageMetadata":{"trafficType":"ON_DEMAND_FLEX"}})"),
+      "ON_DEMAND_FLEX");
 }
 
 }  // namespace
