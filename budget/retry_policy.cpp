@@ -10,9 +10,15 @@ namespace {
 using classifier::Class;
 
 constexpr Milliseconds kHintSpreadMin{1'000};
-constexpr std::array<std::string_view, 9> kGaveUpNames = {
-    "not_retryable", "answer_started",     "not_replay_safe",  "attempts_used",   "once_only",
-    "hint_too_long", "deadline_too_close", "elapsed_too_long", "callers_deadline"};
+constexpr std::array<std::string_view, 9> kGaveUpNames = {"not_retryable",
+                                                          "answer_started",
+                                                          "not_replay_safe",
+                                                          "attempts_used",
+                                                          "once_only",
+                                                          "hint_too_long",
+                                                          "deadline_too_close",
+                                                          "elapsed_too_long",
+                                                          "callers_deadline"};
 
 // These statuses refuse the work, so repeating cannot do it twice, on whatever endpoint.
 constexpr bool is_refusal(int status) { return status == 429 || status == 503 || status == 529; }

@@ -90,7 +90,8 @@ class StreamReader {
   virtual ~StreamReader() = default;
 
   virtual void feed(std::string_view bytes) = 0;
-  /// The stream has ended; `transport` if it was cut. An unfinished last event goes to forward()/tail() as it is.
+  /// The stream has ended; `transport` if it was cut. An unfinished last event goes to forward()/tail() as it is,
+  /// unless it was cut: then it is dropped.
   /// Gives the verdict on the whole: None if a terminal marker or a finish reason was seen and no error (or a
   /// refusal, see Verdict::is_answer).
   virtual Verdict finish(std::optional<Transport> transport) = 0;

@@ -27,7 +27,9 @@ class EventReader final : public StreamReader {
   }
 
   Verdict finish(std::optional<Transport> transport) override {
-    if (const auto block = splitter_.rest()) {
+    // A cut inside an event leaves none: clients drop what no blank line ended, so it must not count as said either.
+    // A clean end may lack that line.
+    if (const auto block = transport ? std::nullopt : splitter_.rest()) {
       cut_inside_event_ = block->kind != EventSplitter::Kind::Idle;
       take(*block);
     }

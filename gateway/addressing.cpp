@@ -49,7 +49,8 @@ std::string names_of(const Directory& directory) {
 }
 
 /// The default upstream of the one dialect that knows this path; nothing if none or several do.
-const std::shared_ptr<const Target>* by_path(const Directory& directory, std::string_view method, std::string_view path) {
+const std::shared_ptr<const Target>* by_path(const Directory& directory, std::string_view method,
+                                             std::string_view path) {
   const std::shared_ptr<const Target>* found = nullptr;
   for (const auto& [dialect, name] : directory.default_upstream) {
     const auto upstream = directory.upstreams.find(name);
@@ -63,12 +64,14 @@ const std::shared_ptr<const Target>* by_path(const Directory& directory, std::st
 
 }  // namespace
 
-std::expected<Addressed, Unaddressed> address(const Directory& directory, std::string_view method, std::string_view target) {
+std::expected<Addressed, Unaddressed> address(const Directory& directory, std::string_view method,
+                                              std::string_view target) {
   if (target.empty() || target.front() != '/') {
     return std::unexpected(Unaddressed{400, "callgate_bad_target", "the request target must begin with a slash"});
   }
   if (has_odd_byte(target)) {
-    return std::unexpected(Unaddressed{400, "callgate_bad_target", "the request target has a character that must be percent-encoded"});
+    return std::unexpected(
+        Unaddressed{400, "callgate_bad_target", "the request target has a character that must be percent-encoded"});
   }
   const std::size_t mark = target.find('?');
   const std::string_view path = target.substr(0, mark);
@@ -85,13 +88,16 @@ std::expected<Addressed, Unaddressed> address(const Directory& directory, std::s
     found.to = upstream->second;
     found.path = slash == std::string_view::npos ? std::string_view{"/"} : path.substr(slash);
   } else if (name == kReserved) {
-    return std::unexpected(Unaddressed{404, "callgate_unknown_path", "callgate's own API has no such path in this version"});
+    return std::unexpected(
+        Unaddressed{404, "callgate_unknown_path", "callgate's own API has no such path in this version"});
   } else if (const auto* upstream_of_path = by_path(directory, method, path)) {
     found.to = *upstream_of_path;
     found.path = path;
   } else {
-    return std::unexpected(Unaddressed{404, "callgate_unknown_upstream",
-                                       "no upstream is named in the path; it must begin with one of " + names_of(directory)});
+    return std::unexpected(
+        Unaddressed{404,
+                    "callgate_unknown_upstream",
+                    "no upstream is named in the path; it must begin with one of " + names_of(directory)});
   }
   found.target = found.path;
   if (mark != std::string_view::npos) found.target.append("?").append(query);

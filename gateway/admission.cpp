@@ -9,9 +9,12 @@ namespace {
 
 std::chrono::milliseconds longest(const Config::Queue::MaxWait& waits, budget::Lane lane) {
   switch (lane) {
-    case budget::Lane::Interactive: return waits.interactive;
-    case budget::Lane::Bulk: return waits.bulk;
-    case budget::Lane::Backfill: return waits.backfill;
+    case budget::Lane::Interactive:
+      return waits.interactive;
+    case budget::Lane::Bulk:
+      return waits.bulk;
+    case budget::Lane::Backfill:
+      return waits.backfill;
   }
   return waits.bulk;
 }

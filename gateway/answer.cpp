@@ -100,6 +100,7 @@ task<bool> Answer::send_part(std::string_view bytes, bool last) {
     if (!ended()) state_ = State::Broken;
     co_return false;
   }
+  if (framing_ != Framing::NoBody) bytes_sent_ += bytes.size();
   if (last) state_ = State::Whole;
   co_return true;
 }

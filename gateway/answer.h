@@ -60,6 +60,7 @@ class Answer final : public Caller {
   task<bool> finish(std::string_view last) override;
   void abort() override;
   [[nodiscard]] bool begun() const override { return state_ != State::Nothing; }
+  [[nodiscard]] std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
   [[nodiscard]] bool ended() const { return state_ == State::Whole || state_ == State::Aborted; }
   /// The next request may be read from this connection.
@@ -85,6 +86,7 @@ class Answer final : public Caller {
   std::optional<std::uint64_t> length_{};
   std::uint64_t left_ = 0;  // Of length_.
   bool kept_ = false;
+  std::uint64_t bytes_sent_ = 0;  // Body alone.
 };
 
 }  // namespace gateway

@@ -15,9 +15,18 @@ using classifier::same_name;
 using std::chrono::milliseconds;
 
 // RFC 9110 §7.6.1, and alt-svc, which would lead a client past us.
-constexpr std::array<std::string_view, 12> kNotPassed = {
-    "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te",
-    "trailer",    "transfer-encoding", "upgrade",   "http2-settings",     "content-length",      "alt-svc"};
+constexpr std::array<std::string_view, 12> kNotPassed = {"connection",
+                                                         "keep-alive",
+                                                         "proxy-connection",
+                                                         "proxy-authenticate",
+                                                         "proxy-authorization",
+                                                         "te",
+                                                         "trailer",
+                                                         "transfer-encoding",
+                                                         "upgrade",
+                                                         "http2-settings",
+                                                         "content-length",
+                                                         "alt-svc"};
 
 // Clients that sleep out any Retry-After although x-should-retry says no (facts: cohere, up to a minute).
 constexpr std::array<std::string_view, 1> kSleepsWhateverWeSay = {"cohere-ai/"};
@@ -67,7 +76,8 @@ Headers passable(const Headers& headers) {
   Headers kept;
   kept.reserve(headers.size() + 10);
   for (const Header& header : headers) {
-    if (std::ranges::any_of(kNotPassed, [&](std::string_view name) { return same_name(name, header.name); })) continue;
+    if (std::ranges::any_of(kNotPassed, [&](std::string_view name) { return same_name(name, header.name); }))
+      continue;
     if (starts_with_name(header.name, "callgate-")) continue;
     if (named_by_connection(headers, header.name)) continue;
     kept.push_back(header);
@@ -75,11 +85,12 @@ Headers passable(const Headers& headers) {
   return kept;
 }
 
-void add_our_headers(Headers& headers, const CallRecord& record, classifier::Class cls, std::string_view source) {
+void add_our_headers(Headers& headers, const CallRecord& record, std::size_t attempts, classifier::Class cls,
+                     std::string_view source) {
   headers.push_back({"Callgate-Call-Id", record.id});
   headers.push_back({"Callgate-Source", std::string{source}});
   headers.push_back({"Callgate-Upstream", record.upstream});
-  headers.push_back({"Callgate-Attempts", text_of(static_cast<std::int64_t>(record.attempts.size()))});
+  headers.push_back({"Callgate-Attempts", text_of(static_cast<std::int64_t>(attempts))});
   headers.push_back({"Callgate-Queue-Ms", text_of(std::chrono::duration_cast<milliseconds>(record.queued).count())});
   if (cls != classifier::Class::None) {
     headers.push_back({"Callgate-Class", std::string{classifier::name_of(cls)}});
@@ -126,7 +137,8 @@ OwnAnswer own_answer(const classifier::Dialect& dialect, const classifier::OwnEr
   OwnAnswer answer;
   answer.head.status = error.status;
   answer.head.headers.push_back({"Content-Type", "application/json"});
-  if (!error.call_id.empty()) answer.head.headers.push_back({std::string{dialect.request_id_header()}, error.call_id});
+  if (!error.call_id.empty())
+    answer.head.headers.push_back({std::string{dialect.request_id_header()}, error.call_id});
   answer.body = dialect.error_body(error);
   return answer;
 }

@@ -16,7 +16,9 @@ namespace gateway {
 [[nodiscard]] classifier::Headers passable(const classifier::Headers& headers);
 
 /// Callgate-Call-Id, -Source (provider | callgate), -Upstream, -Attempts, -Queue-Ms and, for a failure, -Class.
-void add_our_headers(classifier::Headers& headers, const CallRecord& record, classifier::Class cls, std::string_view source);
+/// `attempts`: begun so far, the answering one included.
+void add_our_headers(classifier::Headers& headers, const CallRecord& record, std::size_t attempts,
+                     classifier::Class cls, std::string_view source);
 
 /// Of a unary answer that was held whole: how many tokens it took.
 void add_token_headers(classifier::Headers& headers, const classifier::Usage& usage);

@@ -37,21 +37,30 @@ struct Bound {
   }
 };
 
-TimePoint later(TimePoint from, milliseconds span) { return span > milliseconds::zero() ? from + span : TimePoint::max(); }
+TimePoint later(TimePoint from, milliseconds span) {
+  return span > milliseconds::zero() ? from + span : TimePoint::max();
+}
 
 std::string_view words_of(Clock clock) {
   switch (clock) {
-    case Clock::Caller: return "the caller's deadline passed";
-    case Clock::FirstByte: return "no answer within timeouts.first_byte";
-    case Clock::Idle: return "silence for longer than timeouts.idle";
-    case Clock::Total: return "longer than timeouts.total";
-    default: return "";
+    case Clock::Caller:
+      return "the caller's deadline passed";
+    case Clock::FirstByte:
+      return "no answer within timeouts.first_byte";
+    case Clock::Idle:
+      return "silence for longer than timeouts.idle";
+    case Clock::Total:
+      return "longer than timeouts.total";
+    default:
+      return "";
   }
 }
 
 std::string_view request_id_of(const Dialect& dialect, const Headers& headers) {
-  for (const std::string_view name : {dialect.request_id_header(), std::string_view{"x-request-id"},
-                                      std::string_view{"request-id"}, std::string_view{"x-amzn-requestid"}}) {
+  for (const std::string_view name : {dialect.request_id_header(),
+                                      std::string_view{"x-request-id"},
+                                      std::string_view{"request-id"},
+                                      std::string_view{"x-amzn-requestid"}}) {
     if (const auto id = classifier::find(headers, name)) return *id;
   }
   return {};
@@ -204,7 +213,7 @@ task<void> hold_whole(Try& t) {
   answer.body = body;
   answer.now = t.services.runtime.wall_now();
   t.failed(t.dialect().judge(t.call.endpoint, answer));
-  if (t.attempt.verdict.cls == Class::None || t.call.endpoint.understood) {
+  if (t.attempt.good() || t.call.endpoint.understood) {
     t.attempt.row.usage = t.dialect().read_usage(t.call.endpoint, t.call.facts, answer);
   }
   t.attempt.providers_answer = true;
@@ -212,13 +221,24 @@ task<void> hold_whole(Try& t) {
   t.attempt.last.head = t.providers_head();
   t.attempt.last.bytes = std::move(body);
   // An error inside a 200 becomes a real one, so that SDKs see it for what it is.
-  if (t.attempt.verdict.cls != Class::None && t.attempt.last.head.status < 300) {
+  if (!t.attempt.good() && t.attempt.last.head.status < 300) {
     t.attempt.last.head.status = t.dialect().status_of(t.attempt.verdict.cls);
   }
 }
 
 /// Passed through as it comes; only the end waits for the ledger. `first` has been read already.
 task<void> relay(Try& t, std::string first) {
+  bool ended = false;
+  if (first.empty()) {
+    // Until a first byte is here, nothing is promised to the caller, and a failure can still be repeated.
+    const Bound bound = t.read_bound();
+    const Exchange::Got got = co_await t.exchange->read(first, bound.when);
+    if (got != Exchange::Got::Data && got != Exchange::Got::End) {
+      t.broke_off(got, bound.clock);
+      co_return;
+    }
+    ended = got == Exchange::Got::End;
+  }
   const auto length = content_length(t.exchange->headers());
   ProviderAnswer answer;
   answer.status = t.exchange->status();
@@ -229,7 +249,8 @@ task<void> relay(Try& t, std::string first) {
   t.failed(t.dialect().judge(t.call.endpoint, answer));
 
   AnswerHead head = t.providers_head();
-  add_our_headers(head.headers, t.record, t.attempt.verdict.cls, "provider");
+  add_our_headers(
+      head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
   t.caller.begin(std::move(head), length);
   t.attempt.answer_started = true;
   t.content_began();
@@ -237,7 +258,7 @@ task<void> relay(Try& t, std::string first) {
   std::uint64_t passed = 0;
   std::string last = std::move(first);
   std::string piece;
-  for (;;) {
+  while (!ended) {
     // With a known length the piece that completes it is the body's end, which waits for the ledger.
     const bool complete = length && passed + last.size() >= *length;
     if (!last.empty() && !complete) {
@@ -260,7 +281,7 @@ task<void> relay(Try& t, std::string first) {
       t.attempt.last = broken(t, false);
       co_return;
     }
-    break;
+    ended = true;
   }
   t.attempt.providers_answer = true;
   t.attempt.last.how = LastWord::How::Finish;
@@ -270,7 +291,8 @@ task<void> relay(Try& t, std::string first) {
 /// Opens the caller's answer with what was held of the stream's head.
 void commit(Try& t) {
   AnswerHead head = t.providers_head();
-  add_our_headers(head.headers, t.record, t.attempt.verdict.cls, "provider");
+  add_our_headers(
+      head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
   t.caller.begin(std::move(head), std::nullopt);
   t.attempt.answer_started = true;
 }
@@ -289,7 +311,8 @@ void take_error(Try& t, classifier::StreamReader& reader) {
 
 /// Event by event. Nothing goes out before content, so that an error in the stream's head can be repeated unseen.
 task<void> relay_stream(Try& t) {
-  const auto reader = t.dialect().stream_reader(t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage);
+  const auto reader =
+      t.dialect().stream_reader(t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage);
   const Config::Stream& policy = t.call.policy->stream;
   const std::string_view heartbeat =
       policy.heartbeat > milliseconds::zero() ? t.dialect().heartbeat(t.call.endpoint) : std::string_view{};
@@ -344,18 +367,18 @@ task<void> relay_stream(Try& t) {
     } else if (got == Exchange::Got::End || (got == Exchange::Got::TimedOut && bound.clock == Clock::AfterTerminal)) {
       t.failed(reader->finish(std::nullopt));
       if (reader->error()) take_error(t, *reader);
-      if (!started && t.attempt.verdict.cls == Class::None) commit(t);
+      if (!started && t.attempt.good()) commit(t);
       if (!t.attempt.answer_started) break;
       t.attempt.last.bytes = std::exchange(reader->forward(), {}) + std::exchange(reader->tail(), {});
       // An error event of the provider's own is visible enough; without one a missing end marker must not look whole.
       t.attempt.last.how = LastWord::How::Finish;
       t.attempt.providers_answer = true;
-      if (t.attempt.verdict.cls != Class::None && !reader->error()) t.attempt.last = broken(t, true);
+      if (!t.attempt.good() && !reader->error()) t.attempt.last = broken(t, true);
       break;
     } else {
       // Cut, silent for too long, or nobody wants it any more. A marker that had come makes it whole all the same.
-      const Verdict whole = reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout);
-      if (whole.cls == Class::None && got != Exchange::Got::Stopped) {
+      t.failed(reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout));
+      if (t.attempt.good() && got != Exchange::Got::Stopped) {
         if (!started) commit(t);
         t.attempt.last.bytes = std::exchange(reader->tail(), {});
         t.attempt.last.how = LastWord::How::Finish;
@@ -378,6 +401,7 @@ task<void> relay_stream(Try& t) {
     }
     if (reader->complete()) {
       assert(t.attempt.answer_started);
+      t.failed(reader->finish(std::nullopt));
       t.attempt.last.bytes = std::exchange(reader->tail(), {});
       t.attempt.last.how = LastWord::How::Finish;
       t.attempt.providers_answer = true;
@@ -391,7 +415,8 @@ task<void> relay_stream(Try& t) {
 /// Redirects lead a client away from us, and its credentials with it; none is followed or passed on.
 void refuse_redirect(Try& t) {
   t.failed({.cls = Class::InvalidRequest, .rule = "redirect"});
-  t.say_detail("the provider answered with a redirect, which callgate neither follows nor passes on; check upstreams.*.url");
+  t.say_detail(
+      "the provider answered with a redirect, which callgate neither follows nor passes on; check upstreams.*.url");
 }
 
 }  // namespace

@@ -23,9 +23,11 @@ struct LastWord {
 struct Attempt {
   AttemptRow row{};
   classifier::Verdict verdict{};
-  bool answer_started = false;     // Bytes have reached the caller.
+  /// The provider has answered; a refusal for policy in a 200 is an answer too.
+  [[nodiscard]] bool good() const { return verdict.cls == classifier::Class::None || verdict.is_answer; }
+  bool answer_started = false;  // Bytes have reached the caller.
   bool request_sent = false;
-  bool forbidden = false;          // The provider said x-should-retry: false.
+  bool forbidden = false;  // The provider said x-should-retry: false.
   bool callers_deadline = false;
   std::optional<StopReason> stopped{};
   std::optional<TimePoint> first_content{};

@@ -39,7 +39,7 @@ Ending own_ending(const Call& call, const CallRecord& record, Outcome outcome, c
   error.call_id = call.id;
   OwnAnswer answer = own_answer(*call.to->dialect, error);
   Ending ending{outcome, error.cls, error.status, reason, {}};
-  add_our_headers(answer.head.headers, record, error.cls, "callgate");
+  add_our_headers(answer.head.headers, record, record.attempts.size(), error.cls, "callgate");
   set_come_back(answer.head.headers, come_back, user_agent_of(call));
   ending.last.how = LastWord::How::Answer;
   ending.last.head = std::move(answer.head);
@@ -48,46 +48,69 @@ Ending own_ending(const Call& call, const CallRecord& record, Outcome outcome, c
 }
 
 Ending drained(const Call& call, const CallRecord& record) {
-  return own_ending(call, record, Outcome::Drained,
-                    {.status = 503, .cls = Class::LocalDraining, .message = "callgate is shutting down; try again",
+  return own_ending(call,
+                    record,
+                    Outcome::Drained,
+                    {.status = 503,
+                     .cls = Class::LocalDraining,
+                     .message = "callgate is shutting down; try again",
                      .code = "callgate_draining"},
-                    "draining", {.retryable = true, .wait = kDrainRetryAfter, .sdk_may_retry = true});
+                    "draining",
+                    {.retryable = true, .wait = kDrainRetryAfter, .sdk_may_retry = true});
 }
 
 /// The signal said why; whatever the answer's state, it ends accordingly.
 Ending stopped(const Call& call, const CallRecord& record, StopReason why, bool answer_started, LastWord broken) {
-  if (why == StopReason::CallerGone) return {Outcome::Cancelled, Class::Cancelled, kCallerGoneStatus, "caller_gone", {}};
+  if (why == StopReason::CallerGone)
+    return {Outcome::Cancelled, Class::Cancelled, kCallerGoneStatus, "caller_gone", {}};
   if (answer_started) {
     broken.how = LastWord::How::Abort;
     const bool shutdown = why == StopReason::Shutdown;
-    return {shutdown ? Outcome::Drained : Outcome::Cancelled, shutdown ? Class::LocalDraining : Class::Cancelled, 200,
-            shutdown ? "shutdown" : "cancelled", std::move(broken)};
+    return {shutdown ? Outcome::Drained : Outcome::Cancelled,
+            shutdown ? Class::LocalDraining : Class::Cancelled,
+            200,
+            shutdown ? "shutdown" : "cancelled",
+            std::move(broken)};
   }
   if (why == StopReason::Shutdown) return drained(call, record);
-  return own_ending(call, record, Outcome::Cancelled,
-                    {.status = 503, .cls = Class::Cancelled, .message = "the call was cancelled by an operator",
+  return own_ending(call,
+                    record,
+                    Outcome::Cancelled,
+                    {.status = 503,
+                     .cls = Class::Cancelled,
+                     .message = "the call was cancelled by an operator",
                      .code = "callgate_cancelled"},
-                    "cancelled", {});
+                    "cancelled",
+                    {});
 }
 
 Ending refused(const Call& call, const CallRecord& record, const Refusal& refusal, bool waited_before) {
   if (refusal.why == Refusal::Why::Draining) return drained(call, record);
   const bool full = refusal.why == Refusal::Why::QueueFull;
   if (refusal.why == Refusal::Why::Deadline) {
-    return own_ending(call, record, Outcome::Refused,
-                      {.status = 504, .cls = Class::Timeout, .message = "the call's deadline passed while it waited for a free slot",
+    return own_ending(call,
+                      record,
+                      Outcome::Refused,
+                      {.status = 504,
+                       .cls = Class::Timeout,
+                       .message = "the call's deadline passed while it waited for a free slot",
                        .code = "callgate_deadline"},
-                      "deadline_in_queue", {.retryable = true});
+                      "deadline_in_queue",
+                      {.retryable = true});
   }
   // Who has already waited with us is not sent round again by its SDK.
   const bool sdk_may_retry = full && !waited_before && refusal.retry_after <= kSdkMaySleep;
-  return own_ending(call, record, Outcome::Refused,
-                    {.status = 429, .cls = Class::LocalLimit,
-                     .message = full ? "callgate's queue is full (queue.total)"
-                                     : "the call waited longer than queue.max_wait for a free slot of upstream " + record.upstream,
-                     .code = full ? "callgate_queue_full" : "callgate_queue_wait"},
-                    full ? "queue_full" : "queue_wait",
-                    {.retryable = true, .wait = refusal.retry_after, .sdk_may_retry = sdk_may_retry});
+  return own_ending(
+      call,
+      record,
+      Outcome::Refused,
+      {.status = 429,
+       .cls = Class::LocalLimit,
+       .message = full ? "callgate's queue is full (queue.total)"
+                       : "the call waited longer than queue.max_wait for a free slot of upstream " + record.upstream,
+       .code = full ? "callgate_queue_full" : "callgate_queue_wait"},
+      full ? "queue_full" : "queue_wait",
+      {.retryable = true, .wait = refusal.retry_after, .sdk_may_retry = sdk_may_retry});
 }
 
 /// No attempt will follow: the provider's own words, or ours where it had none.
@@ -99,23 +122,29 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
   }
   if (attempt.providers_answer) {
     Ending ending{Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
-    add_our_headers(ending.last.head.headers, record, verdict.cls, "provider");
+    add_our_headers(ending.last.head.headers, record, record.attempts.size(), verdict.cls, "provider");
     set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
     return ending;
   }
   const bool timeout = verdict.cls == Class::Timeout;
-  std::string message = "No answer from upstream " + record.upstream + ": " +
-                        (attempt.row.detail.empty() ? std::string{classifier::name_of(verdict.cls)} : attempt.row.detail);
-  return own_ending(call, record, Outcome::Failed,
-                    {.status = timeout ? 504 : 502, .cls = verdict.cls, .message = std::move(message),
+  std::string message =
+      "No answer from upstream " + record.upstream + ": " +
+      (attempt.row.detail.empty() ? std::string{classifier::name_of(verdict.cls)} : attempt.row.detail);
+  return own_ending(call,
+                    record,
+                    Outcome::Failed,
+                    {.status = timeout ? 504 : 502,
+                     .cls = verdict.cls,
+                     .message = std::move(message),
                      .code = timeout ? "callgate_timeout" : "callgate_upstream_failed"},
-                    reason, come_back);
+                    reason,
+                    come_back);
 }
 
 Ending answered(const CallRecord& record, Attempt& attempt) {
-  Ending ending{Outcome::Answered, Class::None, attempt.row.status, {}, std::move(attempt.last)};
+  Ending ending{Outcome::Answered, attempt.verdict.cls, attempt.row.status, {}, std::move(attempt.last)};
   if (ending.last.how == LastWord::How::Answer) {
-    add_our_headers(ending.last.head.headers, record, Class::None, "provider");
+    add_our_headers(ending.last.head.headers, record, record.attempts.size(), ending.cls, "provider");
     add_token_headers(ending.last.head.headers, attempt.row.usage);
   }
   return ending;
@@ -123,7 +152,9 @@ Ending answered(const CallRecord& record, Attempt& attempt) {
 
 int earlier_of_class(const CallRecord& record, Class cls) {
   // The last row is the failure itself.
-  return static_cast<int>(std::ranges::count_if(record.attempts, [&](const AttemptRow& row) { return row.cls == cls; })) - 1;
+  return static_cast<int>(
+             std::ranges::count_if(record.attempts, [&](const AttemptRow& row) { return row.cls == cls; })) -
+         1;
 }
 
 /// Sleeps out a backoff; false if the call ended meanwhile.
@@ -169,8 +200,9 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     record.usage = attempt.row.usage;
     record.attempts.push_back(attempt.row);
 
-    if (attempt.stopped) co_return stopped(call, record, *attempt.stopped, attempt.answer_started, std::move(attempt.last));
-    if (attempt.verdict.cls == Class::None) co_return answered(record, attempt);
+    if (attempt.stopped)
+      co_return stopped(call, record, *attempt.stopped, attempt.answer_started, std::move(attempt.last));
+    if (attempt.good()) co_return answered(record, attempt);
 
     const budget::FailedAttempt failed{.number = number,
                                        .same_class_before = earlier_of_class(record, attempt.verdict.cls),
@@ -211,10 +243,15 @@ Ending internal_error(const Call& call, const CallRecord& record, bool begun) {
     ending.last.how = LastWord::How::Abort;
     return ending;
   }
-  return own_ending(call, record, Outcome::Failed,
-                    {.status = 500, .cls = Class::Internal, .message = "callgate failed inside; its log has the call's id",
+  return own_ending(call,
+                    record,
+                    Outcome::Failed,
+                    {.status = 500,
+                     .cls = Class::Internal,
+                     .message = "callgate failed inside; its log has the call's id",
                      .code = "callgate_internal"},
-                    "bug", {});
+                    "bug",
+                    {});
 }
 
 CallRecord begin_record(const Call& call) {

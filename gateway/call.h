@@ -31,20 +31,20 @@ struct CallPolicy {
 
 /// One call, as the front door understood it.
 struct Call {
-  std::string id{};                            // UUIDv7.
+  std::string id{};  // UUIDv7.
   std::string tenant{};
   budget::Lane lane = budget::Lane::Bulk;
   std::string run_id{};
-  Inbound request{};                           // Headers as they go on; ours are gone.
-  std::string path{};                          // Below the upstream's name, without query.
-  std::string target{};                        // The same with query, as sent to the provider.
+  Inbound request{};     // Headers as they go on; ours are gone.
+  std::string path{};    // Below the upstream's name, without query.
+  std::string target{};  // The same with query, as sent to the provider.
   bool sdk_retry = false;
   std::shared_ptr<const Target> to{};
   std::shared_ptr<const CallPolicy> policy{};
   classifier::Endpoint endpoint{};
   classifier::RequestFacts facts{};
-  bool hide_usage = false;                     // We asked for usage in the stream; the caller had not.
-  TimePoint deadline = TimePoint::max();       // The whole call.
+  bool hide_usage = false;                        // We asked for usage in the stream; the caller had not.
+  TimePoint deadline = TimePoint::max();          // The whole call.
   TimePoint first_content_by = TimePoint::max();  // Until then the caller's SDK waits for a first byte.
 };
 

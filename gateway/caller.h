@@ -16,10 +16,10 @@ namespace gateway {
 /// A whole request as it came. Hop-by-hop fields are already gone (RFC 9110 §7.6.1 and what Connection names).
 struct Inbound {
   std::string method{};
-  std::string target{};                     // Origin form: "/openai/v1/chat/completions?x=1".
-  classifier::Headers headers{};            // Without Host, Content-Length, Transfer-Encoding, Expect.
+  std::string target{};                       // Origin form: "/openai/v1/chat/completions?x=1".
+  classifier::Headers headers{};              // Without Host, Content-Length, Transfer-Encoding, Expect.
   std::shared_ptr<const std::string> body{};  // Null: none. Has simdjson's 64 bytes of capacity behind its end.
-  budget::TimePoint arrived{};              // First byte of the head.
+  budget::TimePoint arrived{};                // First byte of the head.
 };
 
 /// The head of an answer. Framing fields (Content-Length, Transfer-Encoding, Connection) are the server's business.

@@ -111,6 +111,13 @@ std::string say_unknown(std::string_view name, const Branch& branch) {
   return unknown + "there are: " + listed(names);
 }
 
+/// CALLGATE_RETRY__BASE
+std::string variable_of(std::string_view key_path) {
+  std::string name{kVariablePrefix};
+  for (const char c : key_path) name += c == '.' ? "__" : std::string(1, static_cast<char>(std::toupper(c)));
+  return name;
+}
+
 std::string form_found(const YamlNode& node) {
   constexpr std::string_view kForms[] = {"empty", "a single value", "a list", "a map"};
   return std::string{kForms[static_cast<std::size_t>(node.form)]};
@@ -249,7 +256,7 @@ void Reader::walk(const YamlNode& node, const Branch& branch, const Path& path, 
   switch (node.form) {
     case YamlNode::Form::Null:
       // "retry:" with its keys commented out is a group that says nothing.
-      if (is_single(type) || type == Type::Secret) {
+      if (is_single(type) || type == Type::Secret || (type == Type::Texts && branch.key->standard.empty())) {
         add(Kind::Missing, key_place, path, "has no value; write one, or remove the line");
       }
       return;
@@ -440,29 +447,33 @@ std::optional<std::pair<Path, const Branch*>> Reader::find_by_variable(std::stri
 }
 
 void Reader::read_environment() {
+  std::vector<std::string> right_names;
+  for (const Key& key : config_keys()) {
+    if (is_single(key.type) || key.type == Type::Texts) right_names.push_back(variable_of(key.path));
+  }
   for (const auto& [name, value] : overrides_.environment) {
     if (!name.starts_with(kVariablePrefix) || value.empty()) continue;
     const std::string_view rest = std::string_view{name}.substr(kVariablePrefix.size());
+    const Place place{name, 0, 0};
     if (rest.find("__") != std::string_view::npos) {
       if (const auto found = find_by_variable(rest)) {
         override_one(found->first, *found->second, value, name);
-      } else {
-        add(Kind::UnknownKey,
-            {name, 0, 0},
-            {},
-            "names no key; levels are parted by two underscores, as in CALLGATE_LOG__LEVEL");
+        continue;
       }
+      const std::string meant = nearest(name, right_names);
+      add(Kind::UnknownKey,
+          place,
+          {},
+          "names no key; " + (meant.empty() ? "two underscores part the levels, as in CALLGATE_LOG__LEVEL"
+                                            : "did you mean " + meant + "?"));
       continue;
     }
     // Kubernetes sets CALLGATE_PORT and the like for a service of our name, so other variables are not ours to judge,
-    // unless one is a key written with a single underscore.
-    for (const Key& key : config_keys()) {
-      std::string joined = lower(key.path);
-      std::ranges::replace(joined, '.', '_');
-      if (key.path.find('.') == std::string_view::npos || joined != lower(rest)) continue;
-      std::string right{kVariablePrefix};
-      for (const char c : key.path) right += c == '.' ? "__" : std::string(1, static_cast<char>(std::toupper(c)));
-      warn(Kind::UnknownKey, {name, 0, 0}, {}, "is not used; did you mean " + right + "?");
+    // unless one is a key whose levels are parted by a single underscore.
+    for (const std::string& right : right_names) {
+      std::string single = right;
+      for (std::size_t at = 0; (at = single.find("__")) != std::string::npos;) single.erase(at, 1);
+      if (single == name) warn(Kind::UnknownKey, place, {}, "is not used; did you mean " + right + "?");
     }
   }
 }
@@ -757,12 +768,13 @@ Loaded Reader::finish() {
     return std::tuple{a.file != file_, a.line, a.column} < std::tuple{b.file != file_, b.line, b.column};
   });
   if (problems_.size() > kMostProblems) {
-    const std::size_t more = problems_.size() - kMostProblems;
-    problems_.resize(kMostProblems);
-    add(problems_.back().kind,
-        {file_, problems_.back().line, problems_.back().column},
-        {},
-        "and " + std::to_string(more) + " more problems");
+    const auto rest = problems_.begin() + kMostProblems;
+    const auto worst = std::ranges::min_element(rest, problems_.end(), {}, &Problem::severity);
+    Problem more = *worst;  // Stands for all of them.
+    more.path.clear();
+    more.message = "and " + std::to_string(problems_.end() - rest) + " more problems, of which this is one";
+    problems_.erase(rest, problems_.end());
+    problems_.push_back(std::move(more));
   }
   loaded.problems = std::move(problems_);
   return loaded;
@@ -811,6 +823,7 @@ struct FileText {
 FileText read_whole(const std::string& file) {
   FileText out;
   const auto failed = [&](std::string message) {
+    out.text.clear();
     out.problems = {unreadable(file, std::move(message))};
     return out;
   };
@@ -833,14 +846,12 @@ FileText read_whole(const std::string& file) {
       out.text.append(block.data(), static_cast<std::size_t>(got));
     if (out.text.size() > kLargestFile) return failed("it is larger than 1MiB; this cannot be a configuration");
   }
-  if ((about.st_mode & 0777 & ~0640U) != 0) {
+  // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
+  if ((about.st_mode & S_IWOTH) != 0) {
     Problem problem = unreadable(file, "");
     problem.severity = Problem::Severity::Warning;
     problem.kind = Kind::Exposure;
-    std::array<char, 8> mode{};
-    std::snprintf(mode.data(), mode.size(), "%04o", about.st_mode & 0777);
-    problem.message =
-        "it is open to more than its owner and group (mode " + std::string{mode.data()} + "); chmod 0640 it";
+    problem.message = "anybody may write to it, and so decide where calls and keys go; chmod o-w it";
     out.problems.push_back(std::move(problem));
   }
   return out;

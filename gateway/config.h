@@ -13,12 +13,12 @@ namespace gateway {
 
 struct UpstreamConfig {
   std::string name{};
-  std::string dialect{};                   // A name that classifier::find_dialect() knows.
-  std::string url{};                       // "https://host[:port][/path]", without a slash at the end.
-  int http = 1;                            // 1 | 2
+  std::string dialect{};  // A name that classifier::find_dialect() knows.
+  std::string url{};      // "https://host[:port][/path]", without a slash at the end.
+  int http = 1;           // 1 | 2
   std::string ca_file{};
-  int concurrent = 256;                    // limits.concurrent; 0: no limit.
-  struct Timeouts {                        // 0: none.
+  int concurrent = 256;  // limits.concurrent; 0: no limit.
+  struct Timeouts {      // 0: none.
     std::chrono::milliseconds connect{5'000};
     std::chrono::milliseconds first_byte{600'000};
     std::chrono::milliseconds idle{120'000};
@@ -37,13 +37,13 @@ struct LaneRetry {
 
 struct Config {
   struct Listen {
-    std::string data = "127.0.0.1:4600";     // or unix:/path
+    std::string data = "127.0.0.1:4600";  // or unix:/path
     std::string health = "127.0.0.1:4601";
     std::vector<std::string> hosts{"localhost", "127.0.0.1", "[::1]"};
     bool operator==(const Listen&) const = default;
   } listen{};
 
-  std::vector<UpstreamConfig> upstreams{};   // Built-in ones included, by name.
+  std::vector<UpstreamConfig> upstreams{};                             // Built-in ones included, by name.
   std::map<std::string, std::string, std::less<>> default_upstream{};  // dialect -> upstream
 
   struct Retry {
@@ -81,12 +81,12 @@ struct Config {
   struct Limits {
     std::uint64_t header_bytes = 64 * 1024;
     std::uint64_t body_bytes = 64 * 1024 * 1024;
-    std::uint64_t buffered_bytes = 0;            // 0: auto, 40 % of the memory limit of our cgroup (or of the machine).
+    std::uint64_t buffered_bytes = 0;  // 0: auto, 40 % of the memory limit of our cgroup (or of the machine).
     std::size_t connections = 20'000;
     std::chrono::milliseconds header_timeout{30'000};
     std::chrono::milliseconds write_stall{60'000};
     std::chrono::milliseconds keep_alive{620'000};
-    bool half_close_is_gone = true;              // half_close: gone | allow
+    bool half_close_is_gone = true;  // half_close: gone | allow
     bool operator==(const Limits&) const = default;
   } limits{};
 
@@ -108,22 +108,22 @@ struct Config {
 struct Problem {
   enum class Severity : std::uint8_t { Error, Warning };
   enum class Kind : std::uint8_t {
-    Unreadable,        // The file itself: missing, too large, not text.
-    Syntax,            // Not YAML, or more of YAML than a configuration needs.
+    Unreadable,  // The file itself: missing, too large, not text.
+    Syntax,      // Not YAML, or more of YAML than a configuration needs.
     UnknownKey,
     DuplicateKey,
-    Missing,           // A key that must be there; a variable that is not set.
-    Type,              // Not of the key's form.
-    Range,             // Of its form, but too little, too much, or none of its words.
-    Secret,            // A secret that stands in the file itself.
-    Reference,         // Names something that does not exist, or does not fit.
-    Exposure,          // Works, but lets others read or listen.
+    Missing,    // A key that must be there; a variable that is not set.
+    Type,       // Not of the key's form.
+    Range,      // Of its form, but too little, too much, or none of its words.
+    Secret,     // A secret that stands in the file itself.
+    Reference,  // Names something that does not exist, or does not fit.
+    Exposure,   // Works, but lets others read or listen.
     NotInThisVersion,
   };
   Severity severity = Severity::Error;
   Kind kind = Kind::Type;
-  std::string file{};     // As it was named; for values from elsewhere the variable's name or "--set".
-  int line = 0;           // From 1; 0: the whole file.
+  std::string file{};  // As it was named; for values from elsewhere the variable's name or "--set".
+  int line = 0;        // From 1; 0: the whole file.
   int column = 0;
   std::string path{};     // "retry.base"; empty: the whole file.
   std::string message{};  // "must be a duration such as 250ms, 30s or 5m (is \"5 minutes\")"
@@ -142,8 +142,8 @@ struct Setting {
 
 struct Loaded {
   Config config{};
-  std::vector<Problem> problems{};   // By place. Warnings leave the config usable.
-  std::vector<Setting> settings{};   // All keys of this version, in the order of the documentation.
+  std::vector<Problem> problems{};  // By place. Warnings leave the config usable.
+  std::vector<Setting> settings{};  // All keys of this version, in the order of the documentation.
   [[nodiscard]] bool usable() const;
 };
 
@@ -161,6 +161,7 @@ struct Overrides {
 /// Reads and checks a whole file and lists all problems at once; never throws for what stands in it.
 /// An empty name means no file: defaults and overrides alone.
 [[nodiscard]] Loaded load_config(const std::string& file, const Overrides& overrides = {process_environment(), {}});
-[[nodiscard]] Loaded parse_config(std::string_view text, const std::string& file_name, const Overrides& overrides = {});
+[[nodiscard]] Loaded parse_config(std::string_view text, const std::string& file_name,
+                                  const Overrides& overrides = {});
 
 }  // namespace gateway

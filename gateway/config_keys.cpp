@@ -28,8 +28,10 @@ void assign(std::string& into, const Value& value) { into = value.text; }
 void assign(std::vector<std::string>& into, const Value& value) { into = value.texts; }
 void assign(std::chrono::milliseconds& into, const Value& value) { into = std::chrono::milliseconds{value.number}; }
 template <typename T>
-requires std::integral<T> || std::is_enum_v<T>
-void assign(T& into, const Value& value) { into = static_cast<T>(value.number); }
+  requires std::integral<T> || std::is_enum_v<T>
+void assign(T& into, const Value& value) {
+  into = static_cast<T>(value.number);
+}
 
 /// put<&Config::retry, &Config::Retry::base>: where the value goes.
 template <auto... members>

@@ -277,9 +277,9 @@ what it says. Inside `{ }` or `[ ]` write it in quotes: `{attempts: "${env:ATTEM
 underscores part the levels; `-` and `.` in names become `_`), over the file, over the defaults. Lists are written as
 `CALLGATE_LISTEN__HOSTS=localhost,callgate.local`.
 
-**Strictness.** An unknown or repeated key, a wrong unit or a value out of range is an error: callgate does not start,
-and on a reload keeps what it had. A file is at most 1 MiB, one YAML document in UTF-8, indented with spaces. Anchors
-and aliases work; merge keys (`<<`) and tags do not. A file that others than its owner and group can read is a warning.
+**Strictness.** An unknown or repeated key, a wrong unit or a value out of range is an error, with which callgate does
+not start. A file is at most 1 MiB, one YAML document in UTF-8, indented with spaces. Anchors and aliases work; merge
+keys (`<<`) and tags do not. A file that others than its owner and group can read is a warning.
 )";
 
 std::string built_in_table() {

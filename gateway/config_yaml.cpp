@@ -25,6 +25,7 @@ using Kind = Problem::Kind;
 
 constexpr std::size_t kMostNodes = 50'000;
 constexpr std::size_t kMostDepth = 32;
+constexpr std::size_t kLongestKey = 256;
 
 Problem problem_at(Kind kind, int line, int column, std::string message) {
   Problem problem;
@@ -50,7 +51,7 @@ class Builder final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (std::exchange(begun_, true)) {
-      stop(Kind::Syntax, mark, "a second document begins here; a configuration is one document, so remove the ---");
+      stop(Kind::Syntax, mark, "a second document or stray text begins here; a configuration is one document");
     }
   }
   void OnDocumentEnd() override {}
@@ -145,8 +146,12 @@ class Builder final : public YAML::EventHandler {
 
   static void read_key(Frame& frame, const YamlNode& node, const YAML::Mark& mark) {
     if (node.form == YamlNode::Form::Null) stop(Kind::Syntax, mark, "a key is missing before the colon");
-    if (node.form != YamlNode::Form::Scalar)
-      stop(Kind::Syntax, mark, "a key must be plain text, not a list or a map");
+    if (node.form != YamlNode::Form::Scalar) stop(Kind::Syntax, mark, "a key must be text, not a list or a map");
+    const bool odd =
+        std::ranges::any_of(node.text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+    if (odd || node.text.size() > kLongestKey) {
+      stop(Kind::Syntax, mark, "a key must be short and without control characters");
+    }
     frame.key = node.text;
     frame.key_mark = mark;
   }
@@ -199,19 +204,21 @@ constexpr Saying kSayings[] = {
     {"end of map not found", "the indentation does not fit the lines above; keys of one map begin in one column"},
     {"end of sequence not found",
      "the indentation does not fit the list above; each item begins with \"- \" in one column"},
-    {"end of map flow not found", "a { is not closed by }, or a comma is missing"},
-    {"end of sequence flow not found", "a [ is not closed by ], or a comma is missing"},
-    {"illegal EOF in scalar", "a quote is not closed"},
-    {"illegal document indicator in scalar", "a quote is not closed before ---"},
-    {"illegal tab when looking for indentation", "indentation is done with spaces, not with tabs"},
+    {"end of map flow not found",
+     "a { above is not closed by }, a comma is missing, or text with a colon, a quote or ${…} in it needs quotes"},
+    {"end of sequence flow not found",
+     "a [ above is not closed by ], a comma is missing, or text with a colon, a quote or ${…} in it needs quotes"},
+    {"illegal EOF in scalar", "a quote above is not closed"},
+    {"illegal document indicator in scalar", "a quote above is not closed"},
     {"illegal flow end", "there is a } or ] without its { or ["},
     {"illegal block entry", "a list item cannot begin here; put \"- \" on a line of its own"},
     {"illegal map value",
-     "a colon is not expected here; is the key above without its colon and space, or does this text "
-     "need quotes?"},
-    {"illegal map key", "a key cannot begin here; is the indentation right?"},
+     "no colon is expected here; look at the indentation, at the colon and space in the line above, or put the text "
+     "in "
+     "quotes"},
+    {"illegal map key", "a key cannot begin here; look at the indentation"},
     {"unknown escape character: ",
-     "an escape that YAML does not know; in 'single quotes' a backslash is only itself"},
+     "the backslash begins an escape that YAML does not know; in 'single quotes' it stands for itself"},
     {"the referenced anchor is not defined",
      "this alias names no anchor above it; text that begins with * needs quotes"},
     {"unknown token", "a value cannot begin with this character; write it in quotes"},

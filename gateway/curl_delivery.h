@@ -14,9 +14,9 @@ namespace gateway {
 
 /// What a TCP socket's kernel knows at one moment.
 struct TcpState {
-  std::uint8_t state = 0;        // TCP_ESTABLISHED, …
-  int error = 0;                 // Pending SO_ERROR (reading clears it: only asked for at the end).
-  std::uint64_t sent = 0;        // Bytes that left, repetitions not counted.
+  std::uint8_t state = 0;  // TCP_ESTABLISHED, …
+  int error = 0;           // Pending SO_ERROR (reading clears it: only asked for at the end).
+  std::uint64_t sent = 0;  // Bytes that left, repetitions not counted.
   std::uint64_t acknowledged = 0;
 
   /// The other side has ended it, or it is broken: nothing that is sent now can be answered.

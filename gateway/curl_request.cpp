@@ -35,8 +35,9 @@ bool breaks_line(std::string_view value) {
 bool blank(std::string_view value) { return value.find_first_not_of(" \t\v\f") == std::string_view::npos; }
 
 bool on_this_machine(std::string_view host) {
-  return same_name(host, "localhost") || (host.size() > 10 && same_name(host.substr(host.size() - 10), ".localhost")) ||
-         host.starts_with("127.") || host == "[::1]";
+  return same_name(host, "localhost") ||
+         (host.size() > 10 && same_name(host.substr(host.size() - 10), ".localhost")) || host.starts_with("127.") ||
+         host == "[::1]";
 }
 
 std::string_view host_of(std::string_view authority) {

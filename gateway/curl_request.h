@@ -12,11 +12,11 @@ namespace gateway {
 
 /// Where an upstream is, and through whom it is reached.
 struct Destination {
-  std::string origin{};     // "https://api.example.com:8443/"
-  std::string path{};       // What stands before every target; empty or "/v1".
+  std::string origin{};  // "https://api.example.com:8443/"
+  std::string path{};    // What stands before every target; empty or "/v1".
   bool tls = false;
-  std::string proxy{};      // Empty: none.
-  std::string no_proxy{};   // Hosts that are reached directly all the same, as libcurl matches them.
+  std::string proxy{};     // Empty: none.
+  std::string no_proxy{};  // Hosts that are reached directly all the same, as libcurl matches them.
 };
 /// `environment` gives a variable's value or "". Proxies are never asked for a host on this machine.
 [[nodiscard]] Destination destination(std::string_view base_url,
@@ -24,8 +24,8 @@ struct Destination {
 
 /// Header lines in libcurl's form. It would add fields of its own; those are switched off here.
 struct HeaderLines {
-  std::string text{};                     // Lines, each with a NUL behind it.
-  std::vector<std::size_t> offsets{};     // Where they begin.
+  std::string text{};                  // Lines, each with a NUL behind it.
+  std::vector<std::size_t> offsets{};  // Where they begin.
 };
 void write_header_lines(const Outbound& request, bool sends_body, HeaderLines& lines);
 

@@ -25,10 +25,13 @@ TrustStore::TrustStore(std::string file) : file_(file.empty() ? system_bundle() 
 TrustStore::~TrustStore() { X509_STORE_free(store_); }
 
 void TrustStore::refresh() {
-  struct stat info{};
+  struct stat info {};
   if (stat(file_.c_str(), &info) != 0) return;
-  const Stamp stamp{static_cast<long long>(info.st_dev), static_cast<long long>(info.st_ino), info.st_size,
-                    info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+  const Stamp stamp{static_cast<long long>(info.st_dev),
+                    static_cast<long long>(info.st_ino),
+                    info.st_size,
+                    info.st_mtim.tv_sec,
+                    info.st_mtim.tv_nsec};
   if (stamp == stamp_) return;
   stamp_ = stamp;  // A broken file is not parsed again for each connection either.
   X509_STORE* fresh = X509_STORE_new();

@@ -6,8 +6,8 @@
 
 #include <string>
 
-struct ssl_ctx_st;         // OpenSSL's SSL_CTX
-struct x509_store_st;      // OpenSSL's X509_STORE
+struct ssl_ctx_st;     // OpenSSL's SSL_CTX
+struct x509_store_st;  // OpenSSL's X509_STORE
 
 namespace gateway {
 

@@ -13,8 +13,12 @@ namespace {
 constexpr std::size_t kParserRoom = 64;  // simdjson reads that far behind a body's end.
 
 budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) {
-  return {.attempts = lane.attempts, .base = retry.base, .cap = retry.cap, .longest_wait = retry.longest_wait,
-          .max_elapsed = lane.max_elapsed, .on_timeout = retry.on_timeout};
+  return {.attempts = lane.attempts,
+          .base = retry.base,
+          .cap = retry.cap,
+          .longest_wait = retry.longest_wait,
+          .max_elapsed = lane.max_elapsed,
+          .on_timeout = retry.on_timeout};
 }
 
 /// All other bytes stay as they are.
@@ -54,7 +58,8 @@ std::shared_ptr<const Directory> directory_of(const Config& config) {
 
 std::shared_ptr<const CallPolicy> policy_of(const Config& config) {
   auto policy = std::make_shared<CallPolicy>();
-  policy->retry = {retry_of(config.retry, config.retry.interactive), retry_of(config.retry, config.retry.bulk),
+  policy->retry = {retry_of(config.retry, config.retry.interactive),
+                   retry_of(config.retry, config.retry.bulk),
                    retry_of(config.retry, config.retry.backfill)};
   policy->stream = config.stream;
   policy->hold_unary = config.hold_unary;
@@ -112,7 +117,8 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
     co_return;
   }
 
-  call.id = new_call_id(services_.runtime.wall_now(), services_.runtime.random_bits(), services_.runtime.random_bits());
+  call.id =
+      new_call_id(services_.runtime.wall_now(), services_.runtime.random_bits(), services_.runtime.random_bits());
   call.tenant = "default";
   call.lane = ours->lane.value_or(budget::Lane::Bulk);
   call.run_id = ours->run_id;
@@ -121,7 +127,8 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   call.target = addressed->target;
   call.sdk_retry = is_sdk_retry(request.headers);
   call.endpoint = call.to->dialect->endpoint(request.method, call.path);
-  if (request.method == "POST" && std::ranges::find(call.to->config.replay_safe, call.path) != call.to->config.replay_safe.end()) {
+  if (request.method == "POST" &&
+      std::ranges::find(call.to->config.replay_safe, call.path) != call.to->config.replay_safe.end()) {
     call.endpoint.replay_safe = true;
   }
   if (request.body) {

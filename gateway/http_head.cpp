@@ -255,21 +255,25 @@ HeadScan::Seen HeadScan::look(std::string_view bytes) {
     fault_ = fault;
     return Seen::Malformed;
   };
-  for (; seen_ < bytes.size(); ++seen_) {
-    const char c = bytes[seen_];
-    const bool after_cr = seen_ > 0 && bytes[seen_ - 1] == '\r';
-    if (after_cr != (c == '\n')) return malformed("a line must end with CR and LF");
-    if (c == '\n') {
-      const bool empty = seen_ - line_ == 1;
-      if (empty && line_ == 0) return malformed("it begins with an empty line");
-      line_ = seen_ + 1;
-      if (!empty) continue;
-      ++seen_;
-      return Seen::Complete;
-    }
-    if (seen_ == line_ && (c == ' ' || c == '\t')) return malformed("a line begins with white space");
+  const auto is_control = [](char c) {
     const auto code = static_cast<unsigned char>(c);
-    if ((code < 0x20 && c != '\r' && c != '\t') || code == 0x7f) return malformed("it holds a control character");
+    return (code < 0x20 && c != '\t') || code == 0x7f;
+  };
+  while (seen_ < bytes.size()) {
+    if (seen_ == line_ && (bytes[seen_] == ' ' || bytes[seen_] == '\t'))
+      return malformed("a line begins with white space");
+    const auto special = std::ranges::find_if(bytes.substr(seen_), is_control);
+    seen_ = static_cast<std::size_t>(special - bytes.begin());
+    if (seen_ == bytes.size()) break;
+    if (bytes[seen_] == '\n') return malformed("a line must end with CR and LF");
+    if (bytes[seen_] != '\r') return malformed("it holds a control character");
+    if (seen_ + 1 == bytes.size()) break;  // We stay here until the LF comes.
+    if (bytes[seen_ + 1] != '\n') return malformed("a line must end with CR and LF");
+    const bool empty = seen_ == line_;
+    seen_ += 2;
+    if (empty && line_ == 0) return malformed("it begins with an empty line");
+    if (empty) return Seen::Complete;
+    line_ = seen_;
   }
   return Seen::Incomplete;
 }

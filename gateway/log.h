@@ -1,11 +1,16 @@
 #pragma once
 // One structured line per call when it ends; else only start, stop, changes of state and bugs.
 //
-// Allow-list: a line is made of the fields below and nothing else. No header, query, body, prompt or answer can reach it.
+// Allow-list: a line is made of the fields in log.cpp and docs/logs.md and nothing else. No header, query, body,
+// prompt or answer can reach it.
 
+#include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "gateway/config.h"
@@ -13,22 +18,48 @@
 
 namespace gateway {
 
+/// I/O thread only, but for dropped(). Lines are handed to a thread of their own: a reader of our output who stops
+/// reading stops nothing but the log. Up to 2 MiB wait for him, then lines are dropped and counted.
 class Log {
  public:
-  /// Writes to file descriptor `fd` (1: stdout), one write(2) per line.
-  Log(Config::Log options, int fd);
+  /// Writes to file descriptor `fd` (1: stdout), one write(2) per line. `on_line` is told the level of each line, for
+  /// the metric.
+  Log(Config::Log options, int fd, std::function<void(std::string_view level)> on_line = {});
+  /// Writes what waits, for at most a second.
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
 
   /// `event` is a literal word such as "listening"; field names are literals, values are ours (addresses, counts, …).
   using Fields = std::initializer_list<std::pair<std::string_view, std::string_view>>;
   void line(Config::Log::Level level, std::string_view event, std::string_view message, Fields fields, WallTime now);
-  /// The call's one line (event "call"): warn if it failed by a provider or by us, info otherwise.
+  /// The call's one line (event "call"): error for a bug of ours, warn if it failed by a provider or by us, else
+  /// info.
   void call(const CallRecord& record, WallTime now);
   void update(Config::Log options) { options_ = options; }
 
+  /// Lines that nobody will ever read. Any thread.
+  [[nodiscard]] std::uint64_t dropped() const;
+
  private:
-  void write(const std::string& line);
+  class Writer;
+  [[nodiscard]] bool wanted(Config::Log::Level level) const { return level >= options_.level; }
+  [[nodiscard]] bool is_json() const { return options_.format == Config::Log::Format::Json; }
+  void begin(Config::Log::Level level, std::string_view event, std::string_view message, WallTime now);
+  template <typename Write>
+  void write_fields(const Write& write);
+  /// False if the line had to be dropped.
+  bool end(Config::Log::Level level, WallTime now);
+  void own_up_to_gaps(WallTime now);
+
   Config::Log options_;
-  int fd_;
+  std::function<void(std::string_view)> on_line_;
+  std::string head_json_;  // service.name, service.version, pid.
+  std::string line_{};     // Reused, so that a line costs no allocation.
+  std::uint64_t dropped_told_ = 0;
+  WallTime last_now_{};
+  std::shared_ptr<Writer> writer_;  // Also held by the thread, which may have to be left behind in a write(2).
+  std::thread thread_;
 };
 
 }  // namespace gateway

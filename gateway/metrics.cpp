@@ -147,19 +147,15 @@ class Handles {
   Metric& add(std::uint64_t key) {
     for (std::size_t level = 0;; ++level) {
       const std::uint64_t folded = fold(key, level);
-      if (level > 0) {
-        if (const auto found = found_.find(folded); found != found_.end()) {
-          room_.folded->Increment();
-          return *found->second;
-        }
-      }
       const bool last_resort = level + 1 == SeriesRoom::kMax.size();
-      if (!last_resort && room_.used + series_each() > SeriesRoom::kMax[level]) continue;
-      if (level > 0) room_.folded->Increment();
-      room_.used += series_each();
-      Metric& made = make(folded);
-      found_.emplace(folded, &made);
-      return made;
+      auto known = found_.find(folded);
+      if (known == found_.end() && (last_resort || room_.used + series_each() <= SeriesRoom::kMax[level])) {
+        room_.used += series_each();
+        known = found_.emplace(folded, &make(folded)).first;
+      }
+      if (known == found_.end()) continue;
+      if (folded != key) room_.folded->Increment();
+      return *known->second;
     }
   }
   [[nodiscard]] std::uint64_t fold(std::uint64_t key, std::size_t level) const {

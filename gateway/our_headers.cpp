@@ -49,11 +49,14 @@ std::optional<WallTime> instant_of(const std::string& text) {
   int minute = 0;
   int second = 0;
   int used = 0;
-  if (std::sscanf(text.c_str(), "%4d-%2u-%2u%*1[Tt ]%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) != 6) {
+  if (std::sscanf(
+          text.c_str(), "%4d-%2u-%2u%*1[Tt ]%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) !=
+      6) {
     return std::nullopt;
   }
   const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{month}, std::chrono::day{day}};
-  if (!date.ok() || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) return std::nullopt;
+  if (!date.ok() || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60)
+    return std::nullopt;
   std::string_view rest = std::string_view{text}.substr(static_cast<std::size_t>(used));
   milliseconds fraction{0};
   if (rest.starts_with('.')) {
@@ -111,13 +114,15 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
   for (const Header& header : headers) {
     const std::string& value = header.value;
     if (same_name(header.name, "prefer") && value.find("respond-async") != std::string::npos) {
-      return std::unexpected(BadHeader{"Prefer: respond-async: runs are not in this version; send the call without it", 501});
+      return std::unexpected(
+          BadHeader{"Prefer: respond-async: runs are not in this version; send the call without it", 501});
     }
     if (header.name.size() < kPrefix.size() || !same_name(header.name.substr(0, kPrefix.size()), kPrefix)) continue;
     if (same_name(header.name, "callgate-lane")) {
       ours.lane = budget::lane_named(value);
       if (!ours.lane) {
-        return std::unexpected(BadHeader{"Callgate-Lane is " + quoted(value) + "; it may be interactive, bulk or backfill"});
+        return std::unexpected(
+            BadHeader{"Callgate-Lane is " + quoted(value) + "; it may be interactive, bulk or backfill"});
       }
     } else if (same_name(header.name, "callgate-run-id")) {
       if (!visible(value, kRunIdMax)) {
@@ -131,7 +136,8 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
         ours.deadline = std::min(std::chrono::duration_cast<milliseconds>(*instant - now), kDeadlineMax);
       } else {
         return std::unexpected(
-            BadHeader{"Callgate-Deadline is " + quoted(value) + "; it may be a span such as 90s or 5m, or a time such as 2026-11-29T18:00:00Z"});
+            BadHeader{"Callgate-Deadline is " + quoted(value) +
+                      "; it may be a span such as 90s or 5m, or a time such as 2026-11-29T18:00:00Z"});
       }
     } else if (same_name(header.name, "callgate-tenant")) {
       // No tenant is configured in this version, so each is the default one (tenancy.unknown: default).
@@ -140,7 +146,8 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
       }
     } else if (same_name(header.name, "callgate-labels")) {
       if (const auto bad = bad_labels(value)) {
-        return std::unexpected(BadHeader{"Callgate-Labels must be at most 8 pairs such as team=search,prompt=v7 (" + *bad + ")"});
+        return std::unexpected(
+            BadHeader{"Callgate-Labels must be at most 8 pairs such as team=search,prompt=v7 (" + *bad + ")"});
       }
     } else if (same_name(header.name, "callgate-fresh")) {
       if (value != "true" && value != "false") {
@@ -149,9 +156,9 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
     } else if (same_name(header.name, "callgate-queue")) {
       return std::unexpected(BadHeader{"Callgate-Queue: no queue of that name is configured"});
     } else {
-      return std::unexpected(BadHeader{
-          "unknown header " + quoted(header.name) +
-          "; known are Callgate-Tenant, -Lane, -Run-Id, -Deadline, -Queue, -Labels and -Fresh"});
+      return std::unexpected(
+          BadHeader{"unknown header " + quoted(header.name) +
+                    "; known are Callgate-Tenant, -Lane, -Run-Id, -Deadline, -Queue, -Labels and -Fresh"});
     }
   }
   std::erase_if(headers, [](const Header& header) {

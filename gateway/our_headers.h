@@ -13,7 +13,7 @@ namespace gateway {
 
 struct OurHeaders {
   std::optional<budget::Lane> lane{};
-  std::string run_id{};                              // At most 128 visible ASCII characters.
+  std::string run_id{};                                 // At most 128 visible ASCII characters.
   std::optional<std::chrono::milliseconds> deadline{};  // From now; may be zero or less.
 };
 
@@ -22,8 +22,8 @@ struct BadHeader {
   int status = 400;
 };
 
-/// Reads them and takes them out of `headers`. A field of ours that cannot be read, or that we do not know, is an error:
-/// a typo must not become a default.
+/// Reads them and takes them out of `headers`. A field of ours that cannot be read, or that we do not know, is an
+/// error: a typo must not become a default.
 [[nodiscard]] std::expected<OurHeaders, BadHeader> take_our_headers(classifier::Headers& headers, WallTime now);
 
 }  // namespace gateway

@@ -19,11 +19,20 @@ struct Kind {
 // The first that fits wins: old node-fetch versions stand before the fetch clients, which give up after 300 s
 // whatever they say.
 constexpr Kind kKinds[] = {
-    {"openai/js 4.", seconds{600}},    {"anthropic/js 0.", seconds{600}}, {"groq/", seconds{60}},
-    {"boto3/", seconds{60}},           {"botocore/", seconds{60}},        {"openai/js", seconds{300}},
-    {"anthropic/js", seconds{300}},    {"ai/", seconds{300}},             {"ai-sdk/", seconds{300}},
-    {"mistral-client-typescript/", seconds{300}}, {"cohere-ai/", seconds{300}}, {"langchainjs", seconds{300}},
-    {"node", seconds{300}},            {"undici", seconds{300}},
+    {"openai/js 4.", seconds{600}},
+    {"anthropic/js 0.", seconds{600}},
+    {"groq/", seconds{60}},
+    {"boto3/", seconds{60}},
+    {"botocore/", seconds{60}},
+    {"openai/js", seconds{300}},
+    {"anthropic/js", seconds{300}},
+    {"ai/", seconds{300}},
+    {"ai-sdk/", seconds{300}},
+    {"mistral-client-typescript/", seconds{300}},
+    {"cohere-ai/", seconds{300}},
+    {"langchainjs", seconds{300}},
+    {"node", seconds{300}},
+    {"undici", seconds{300}},
 };
 constexpr seconds kOthers{600};
 
@@ -38,7 +47,8 @@ bool begins(std::string_view text, std::string_view prefix) {
 std::optional<milliseconds> declared(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value <= 0) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value <= 0)
+    return std::nullopt;
   if (value <= kSecondsMax) value *= 1'000;
   if (value > kSecondsMax * 1'000) return std::nullopt;
   return milliseconds{static_cast<std::int64_t>(std::ceil(value))};

@@ -74,9 +74,9 @@ class Sidecar {
         metrics_(metric_names(config)),
         log_(config.log, 1),
         upstream_(io_, {}),
-        admission_(runtime_, admission_limits(config), [this](budget::Lane lane, int by) {
-          by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane);
-        }),
+        admission_(
+            runtime_, admission_limits(config),
+            [this](budget::Lane lane, int by) { by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane); }),
         front_(Services{runtime_, admission_, ledger_, upstream_}, metrics_, log_),
         server_(io_, server_options(), server_events()) {}
 
@@ -84,7 +84,9 @@ class Sidecar {
     front_.configure(config_);
     server_.listen();
     HealthServer health{config_.listen.health, health_sources()};
-    say(Level::Info, "listening", "callgate is ready",
+    say(Level::Info,
+        "listening",
+        "callgate is ready",
         {{"data", server_.address()},
          {"health", health.address()},
          {"version", CALLGATE_VERSION},
@@ -108,7 +110,8 @@ class Sidecar {
     options.address = config_.listen.data;
     options.hosts = config_.listen.hosts;
     options.limits = config_.limits;
-    options.buffered_bytes = config_.limits.buffered_bytes ? config_.limits.buffered_bytes : automatic_buffered_bytes();
+    options.buffered_bytes =
+        config_.limits.buffered_bytes ? config_.limits.buffered_bytes : automatic_buffered_bytes();
     return options;
   }
   ServerEvents server_events() {
@@ -158,7 +161,9 @@ class Sidecar {
     const std::string name = first == SIGINT ? "SIGINT" : "SIGTERM";
     draining_ = true;
     metrics_.draining(true);
-    say(Level::Info, "draining", "no new calls; those in flight have until the drain's deadline",
+    say(Level::Info,
+        "draining",
+        "no new calls; those in flight have until the drain's deadline",
         {{"signal", name}, {"in_flight", std::to_string(server_.figures().requests)}});
     server_.drain();
 
@@ -172,7 +177,9 @@ class Sidecar {
     }
     if (const std::size_t left = server_.figures().requests; left > 0) {
       broken_off_ = true;
-      say(Level::Warn, "drain_over", hurry ? "second signal: ending now" : "the drain's deadline has passed",
+      say(Level::Warn,
+          "drain_over",
+          hurry ? "second signal: ending now" : "the drain's deadline has passed",
           {{"broken_off", std::to_string(left)}});
       server_.stop_all();
       const TimePoint end = runtime_.now() + kLastWords;
@@ -180,6 +187,12 @@ class Sidecar {
         timer.expires_after(kDrainPoll);
         co_await timer.async_wait(asio::redirect_error(kAwait, error));
       }
+    }
+    // Transfers that are only being seen out have a second; they are nobody's call any more.
+    const TimePoint end = runtime_.now() + kLastWords + kLastWords;
+    while (upstream_.figures().exchanges > 0 && runtime_.now() < end && !hurry) {
+      timer.expires_after(kDrainPoll);
+      co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }
     say(Level::Info, "stopped", "callgate is gone", {{"calls", std::to_string(ledger_.ended())}});
     gone_ = true;
@@ -215,7 +228,7 @@ class Sidecar {
 std::uint64_t automatic_buffered_bytes() {
   std::uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
   if (limit == 0) limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  struct sysinfo machine{};
+  struct sysinfo machine {};
   const std::uint64_t memory = sysinfo(&machine) == 0 ? std::uint64_t{machine.totalram} * machine.mem_unit : 0;
   // An absent limit is shown as a number beyond all memory.
   if (limit == 0 || (memory != 0 && limit > memory)) limit = memory;

@@ -219,7 +219,7 @@ class Connection final : public Wire, public std::enable_shared_from_this<Connec
 
 task<void> Connection::run(std::shared_ptr<Connection> self) {
   try {
-    while (co_await self->one_request()) self->answered_ = true;
+    for (bool more = true; more; self->answered_ = true) more = co_await self->one_request();
   } catch (...) {
     // Out of memory, or refuse() threw: nothing that could be said to this caller.
     self->reset();
@@ -231,7 +231,8 @@ task<bool> Connection::one_request() {
   if (!co_await first_bytes()) co_return false;
   const Next next = co_await exchange();
   if (next == Next::Request && !gone_) co_return true;
-  co_await linger(next == Next::UnwantedBody ? kUnwantedBody : kGoodbye);
+  const Patience patience = next == Next::UnwantedBody ? kUnwantedBody : kGoodbye;
+  co_await linger(patience);
   co_return false;
 }
 
@@ -351,7 +352,12 @@ task<std::optional<RefusedRequest>> Connection::body(const RequestHead& head, He
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
     if (!co_await write_rest(std::move(interim), {}, {})) co_return std::nullopt;
   }
-  auto refused = head.chunked ? co_await chunked_body(held, *text) : co_await counted_body(head.length, *text);
+  std::optional<RefusedRequest> refused{};
+  if (head.chunked) {
+    refused = co_await chunked_body(held, *text);
+  } else {
+    refused = co_await counted_body(head.length, *text);
+  }
   into = text;
   co_return refused;
 }

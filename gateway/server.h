@@ -13,18 +13,19 @@
 namespace gateway {
 
 struct ServerOptions {
-  std::string address{};                 // "127.0.0.1:4600", "[::1]:0", "unix:/path"
-  std::vector<std::string> hosts{};      // Host names (without port) that are answered.
+  std::string address{};             // "127.0.0.1:4600", "[::1]:0", "unix:/path"
+  std::vector<std::string> hosts{};  // Host names (without port) that are answered.
   Config::Limits limits{};
-  std::uint64_t buffered_bytes = 0;      // All request bodies together; beyond it new ones are refused (503). 0: no limit.
+  std::uint64_t buffered_bytes =
+      0;  // All request bodies together; beyond it new ones are refused (503). 0: no limit.
 };
 
 /// A request that the server itself refuses, to be said in the right dialect's form.
 struct RefusedRequest {
   int status = 400;
-  std::string code{};      // "callgate_bad_request", "callgate_body_too_large", "callgate_forbidden_host", …
-  std::string message{};   // What and where, for people.
-  std::string target{};    // As far as it was read; empty if it was not.
+  std::string code{};     // "callgate_bad_request", "callgate_body_too_large", "callgate_forbidden_host", …
+  std::string message{};  // What and where, for people.
+  std::string target{};   // As far as it was read; empty if it was not.
 };
 
 /// What the server asks of those who know routes and dialects. All on the I/O thread.
@@ -47,8 +48,8 @@ class Server {
   /// The address that was bound, with the real port.
   [[nodiscard]] std::string address() const;
 
-  /// Stops accepting; idle connections are closed, others after their answer (which says Connection: close). Signals of
-  /// calls in progress are told to drain.
+  /// Stops accepting; idle connections are closed, others after their answer (which says Connection: close). Signals
+  /// of calls in progress are told to drain.
   void drain();
   /// Stops every call (StopReason::Shutdown).
   void stop_all();
@@ -57,7 +58,7 @@ class Server {
 
   struct Figures {
     std::size_t connections = 0;
-    std::size_t requests = 0;         // Being read or served.
+    std::size_t requests = 0;  // Being read or served.
     std::uint64_t buffered_bytes = 0;
   };
   [[nodiscard]] Figures figures() const;

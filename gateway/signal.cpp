@@ -38,7 +38,8 @@ task<void> Signal::wait() {
     sleeper_ = std::make_unique<SleeperOf<decltype(handler)>>(io_, std::move(handler));
   };
   constexpr asio::use_awaitable_t<asio::io_context::executor_type> token{};
-  co_await asio::async_initiate<const asio::use_awaitable_t<asio::io_context::executor_type>, void()>(fall_asleep, token);
+  co_await asio::async_initiate<const asio::use_awaitable_t<asio::io_context::executor_type>, void()>(fall_asleep,
+                                                                                                      token);
 }
 
 void Signal::stop(StopReason why) {

@@ -18,19 +18,19 @@ using budget::TimePoint;
 
 /// How to connect to an upstream; one object per configured upstream, alive as long as any exchange with it.
 struct WireOptions {
-  std::string base_url{};                                // "https://api.openai.com" or with a path, no slash at the end.
-  int http = 1;                                          // 1 or 2.
-  std::string ca_file{};                                 // Empty: the system's bundle.
-  std::chrono::milliseconds connect_timeout{5'000};      // DNS, TCP and TLS together.
+  std::string base_url{};                            // "https://api.openai.com" or with a path, no slash at the end.
+  int http = 1;                                      // 1 or 2.
+  std::string ca_file{};                             // Empty: the system's bundle.
+  std::chrono::milliseconds connect_timeout{5'000};  // DNS, TCP and TLS together.
 };
 
 /// One attempt's request. Header names and values are sent as they stand (Host, Content-Length and Expect are the
 /// wire's business and must not be among them).
 struct Outbound {
   std::string method{};
-  std::string target{};                                  // Path and query, sent as they are: "/v1/models?limit=2".
+  std::string target{};  // Path and query, sent as they are: "/v1/models?limit=2".
   classifier::Headers headers{};
-  std::shared_ptr<const std::string> body{};             // Null: no body.
+  std::shared_ptr<const std::string> body{};  // Null: no body.
   std::shared_ptr<const WireOptions> wire{};
 };
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <cassert>
 #include <cerrno>
@@ -51,6 +53,7 @@ constexpr std::size_t kSparesMax = 32;
 constexpr int kStaleMax = 3;                        // Pooled connections found dead before a fresh one is demanded.
 constexpr int kLapsMax = 8;                         // Of curl's "again, at once", before others have their turn.
 constexpr std::chrono::hours kForEver{24};
+constexpr std::chrono::seconds kSeeOut{1};          // For a transfer whose answer is known to be complete.
 
 template <typename Value>
 void set(CURL* easy, CURLoption option, Value value) {
@@ -956,6 +959,9 @@ class CurlExchange final : public Exchange {
     }
   }
 
+  [[nodiscard]] bool over() const { return transfer_->outcome.has_value(); }
+  void ring_instead(Signal& other) { transfer_->signal = &other; }
+
   [[nodiscard]] int status() const override { return transfer_->head.status(); }
   [[nodiscard]] const classifier::Headers& headers() const override { return transfer_->head.headers(); }
   [[nodiscard]] bool request_sent() const override {
@@ -968,6 +974,15 @@ class CurlExchange final : public Exchange {
   Engine& engine_;
   std::unique_ptr<Transfer> transfer_;
 };
+
+/// Reads what is left of an answer that nobody waits for any more, so that its connection can be used again.
+task<void> see_out(std::unique_ptr<Exchange> exchange, asio::io_context& io) {
+  Signal own{io};
+  static_cast<CurlExchange&>(*exchange).ring_instead(own);
+  const TimePoint until = Clock::now() + kSeeOut;
+  std::string rest;
+  while (co_await exchange->read(rest, until) == Exchange::Got::Data) rest.clear();
+}
 
 }  // namespace
 
@@ -985,5 +1000,11 @@ std::unique_ptr<Exchange> CurlUpstream::start(Outbound request, Signal& signal) 
 }
 
 CurlUpstream::Figures CurlUpstream::figures() const { return impl_->engine.figures(); }
+
+void CurlUpstream::retire(std::unique_ptr<Exchange> exchange) {
+  if (static_cast<CurlExchange&>(*exchange).over()) return;
+  asio::io_context& io = impl_->engine.io;
+  asio::co_spawn(io, see_out(std::move(exchange), io), asio::detached);
+}
 
 }  // namespace gateway

@@ -8,10 +8,10 @@
 namespace gateway {
 
 struct CurlOptions {
-  int shards = 16;                                   // libcurl scans all open connections at each new call; see dataplane facts.
-  std::chrono::seconds idle_connection{90};          // A pooled connection unused for longer is not used again.
+  int shards = 16;  // libcurl scans all open connections at each new call; see dataplane facts.
+  std::chrono::seconds idle_connection{90};  // A pooled connection unused for longer is not used again.
   std::chrono::seconds dns_cache{60};
-  bool use_environment_proxies = true;               // HTTPS_PROXY, HTTP_PROXY, NO_PROXY in either case.
+  bool use_environment_proxies = true;  // HTTPS_PROXY, HTTP_PROXY, NO_PROXY in either case.
 };
 
 /// I/O thread only. Must outlive every exchange.
@@ -20,6 +20,7 @@ class CurlUpstream final : public Upstream {
   CurlUpstream(asio::io_context& io, CurlOptions options);
   ~CurlUpstream() override;
   std::unique_ptr<Exchange> start(Outbound request, Signal& signal) override;
+  void retire(std::unique_ptr<Exchange> exchange) override;
 
   struct Figures {
     std::size_t exchanges = 0;    // In flight now.

@@ -93,7 +93,10 @@ const Ban kBans[] = {
     {{"ledger/"}, {}, "<sys/socket.h>", "the store is tested without a socket or an event loop"},
 
     {kAll, {"gateway/upstream_curl"}, "<curl/", "no curl type leaves the one file that is meant to be replaceable"},
-    {kAll, {"gateway/server"}, "<boost/beast", "only the server speaks HTTP to callers; Beast compiles for ages"},
+    {kAll,
+     {"gateway/server", "gateway/http_head"},
+     "<boost/beast",
+     "only the server speaks HTTP to callers; Beast compiles for ages"},
     {kAll, {"gateway/config"}, "<yaml-cpp/", "only gateway/config knows YAML"},
     {kAll, {"gateway/metrics"}, "<prometheus/", "gateway/metrics lists every metric"},
     {kAll, {"ledger/"}, "<sqlite3.h>", "only ledger/ speaks SQL"},

@@ -35,7 +35,9 @@ TEST(Addressing, finds_the_upstream_by_the_paths_first_part) {
       {"/openai", "openai", "/"},
       {"/openai?x=1", "openai", "/?x=1"},
       {"/openai//evil.example/v1", "openai", "//evil.example/v1"},
-      {"/gemini/v1beta/models/g:streamGenerateContent?alt=sse", "gemini", "/v1beta/models/g:streamGenerateContent?alt=sse"},
+      {"/gemini/v1beta/models/g:streamGenerateContent?alt=sse",
+       "gemini",
+       "/v1beta/models/g:streamGenerateContent?alt=sse"},
       {"/openai/v1/files/a%2Fb", "openai", "/v1/files/a%2Fb"},
       {"/v1/chat/completions", "openai", "/v1/chat/completions"},
       {"/v1/messages", "anthropic", "/v1/messages"},
@@ -52,10 +54,20 @@ TEST(Addressing, finds_the_upstream_by_the_paths_first_part) {
 
 TEST(Addressing, refuses_what_it_does_not_know_or_what_two_might_read_differently) {
   const Directory all = directory();
-  const std::pair<const char*, int> cases[] = {
-      {"/unknown/v1/chat", 404}, {"/", 404}, {"/callgate/v1/runs", 404}, {"", 400}, {"*", 400},
-      {"/openai/../anthropic/v1/messages", 400}, {"/openai/%2e%2e/x", 400}, {"/openai/.%2E/x", 400}, {"/openai/./x", 400},
-      {"/openai/v1/chat#x", 400}, {"/openai/v1\\..\\x", 400}, {"/openai/a b", 400}, {"/openai/\x7f", 400}, {"/openai/v1/..", 400}};
+  const std::pair<const char*, int> cases[] = {{"/unknown/v1/chat", 404},
+                                               {"/", 404},
+                                               {"/callgate/v1/runs", 404},
+                                               {"", 400},
+                                               {"*", 400},
+                                               {"/openai/../anthropic/v1/messages", 400},
+                                               {"/openai/%2e%2e/x", 400},
+                                               {"/openai/.%2E/x", 400},
+                                               {"/openai/./x", 400},
+                                               {"/openai/v1/chat#x", 400},
+                                               {"/openai/v1\\..\\x", 400},
+                                               {"/openai/a b", 400},
+                                               {"/openai/\x7f", 400},
+                                               {"/openai/v1/..", 400}};
   for (const auto& [target, status] : cases) {
     SCOPED_TRACE(target);
     const auto found = address(all, "POST", target);
@@ -63,7 +75,8 @@ TEST(Addressing, refuses_what_it_does_not_know_or_what_two_might_read_differentl
     EXPECT_EQ(found.error().status, status);
     EXPECT_FALSE(found.error().message.empty());
   }
-  EXPECT_NE(address(all, "POST", "/unknown/x").error().message.find("/openai/"), std::string::npos) << "names what there is";
+  EXPECT_NE(address(all, "POST", "/unknown/x").error().message.find("/openai/"), std::string::npos)
+      << "names what there is";
 }
 
 TEST(Addressing, says_errors_in_the_words_of_the_dialect_that_was_meant) {

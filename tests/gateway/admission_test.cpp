@@ -95,7 +95,7 @@ TEST(Admission, a_slot_granted_to_one_who_just_left_goes_to_the_next) {
   Waiting& a = line.ask();
   Waiting& ghost = line.ask();
   Waiting& b = line.ask();
-  a.result->value().release();                     // Grants the ghost, who has not woken yet.
+  a.result->value().release();  // Grants the ghost, who has not woken yet.
   ghost.signal.stop(StopReason::CallerGone);
   line.turn();
   EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &b}));

@@ -13,20 +13,31 @@ std::string get(const Headers& headers, std::string_view name) {
 }
 
 TEST(AnswerHeaders, passes_on_what_is_the_callers_and_nothing_that_leads_past_us) {
-  const Headers headers = {{"Content-Type", "application/json"}, {"X-Request-Id", "r1"}, {"Connection", "close, X-Hop"},
-                           {"X-Hop", "1"},     {"Keep-Alive", "timeout=5"}, {"Transfer-Encoding", "chunked"},
-                           {"Content-Length", "5"}, {"Alt-Svc", "h3"},     {"Callgate-Attempts", "99"}, {"x-empty", ""},
-                           {"Set-Cookie", "a=1"}, {"Set-Cookie", "b=2"}};
-  const Headers expected = {{"Content-Type", "application/json"}, {"X-Request-Id", "r1"}, {"x-empty", ""},
-                            {"Set-Cookie", "a=1"}, {"Set-Cookie", "b=2"}};
+  const Headers headers = {{"Content-Type", "application/json"},
+                           {"X-Request-Id", "r1"},
+                           {"Connection", "close, X-Hop"},
+                           {"X-Hop", "1"},
+                           {"Keep-Alive", "timeout=5"},
+                           {"Transfer-Encoding", "chunked"},
+                           {"Content-Length", "5"},
+                           {"Alt-Svc", "h3"},
+                           {"Callgate-Attempts", "99"},
+                           {"x-empty", ""},
+                           {"Set-Cookie", "a=1"},
+                           {"Set-Cookie", "b=2"}};
+  const Headers expected = {{"Content-Type", "application/json"},
+                            {"X-Request-Id", "r1"},
+                            {"x-empty", ""},
+                            {"Set-Cookie", "a=1"},
+                            {"Set-Cookie", "b=2"}};
   EXPECT_EQ(passable(headers), expected);
 }
 
 struct WaitCase {
-  const char* theirs;          // The provider's Retry-After; "" for none.
+  const char* theirs;  // The provider's Retry-After; "" for none.
   std::optional<std::chrono::milliseconds> wait;
   const char* user_agent;
-  const char* retry_after;     // What the caller must see.
+  const char* retry_after;  // What the caller must see.
 };
 
 TEST(AnswerHeaders, says_a_retry_after_that_no_client_trips_over) {

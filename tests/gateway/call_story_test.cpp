@@ -1,5 +1,5 @@
-// Goal: every phase of a call × every ending leaves exactly one outcome, one row, one end of the answer, and everything
-// that was held back at rest. Method: the real story behind fake doors, in virtual time.
+// Goal: every phase of a call × every ending leaves exactly one outcome, one row, one end of the answer, and
+// everything that was held back at rest. Method: the real story behind fake doors, in virtual time.
 
 #include <gtest/gtest.h>
 
@@ -21,18 +21,23 @@ const std::string kWhole =
     R"({"id":"c1","object":"chat.completion","model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant",)"
     R"("content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})";
 const std::string kRole =
-    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"gpt-5\",\"choices\":[{\"index\":0,\"delta\":"
+    "data: "
+    "{\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"gpt-5\",\"choices\":[{\"index\":0,\"delta\":"
     "{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n";
 const std::string kHello =
-    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"gpt-5\",\"choices\":[{\"index\":0,\"delta\":"
+    "data: "
+    "{\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"gpt-5\",\"choices\":[{\"index\":0,\"delta\":"
     "{\"content\":\"hello\"},\"finish_reason\":null}]}\n\n";
 const std::string kStop =
-    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"gpt-5\",\"choices\":[{\"index\":0,\"delta\":{},"
+    "data: "
+    "{\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"gpt-5\",\"choices\":[{\"index\":0,\"delta\":{},"
     "\"finish_reason\":\"stop\"}]}\n\n";
 const std::string kDone = "data: [DONE]\n\n";
-const std::string kOverloaded = R"({"error":{"message":"busy","type":"service_unavailable_error","code":"server_is_overloaded"}})";
+const std::string kOverloaded =
+    R"({"error":{"message":"busy","type":"service_unavailable_error","code":"server_is_overloaded"}})";
 const std::string kInsideOverloaded = "data: " + kOverloaded + "\n\n";
-const std::string kWrong = R"({"error":{"message":"no such parameter","type":"invalid_request_error","code":"unsupported_parameter"}})";
+const std::string kWrong =
+    R"({"error":{"message":"no such parameter","type":"invalid_request_error","code":"unsupported_parameter"}})";
 
 const classifier::Headers kJson = {{"Content-Type", "application/json"}, {"x-request-id", "req_1"}};
 const classifier::Headers kSse = {{"Content-Type", "text/event-stream"}, {"x-request-id", "req_1"}};
@@ -49,7 +54,8 @@ SimPlan stream(std::vector<std::string> events, SimStep last = sim_end(1s)) {
 
 /// One call in its own small world.
 struct World {
-  explicit World(unsigned seed = 1) : runtime(seed), upstream(runtime), ledger(runtime), caller(runtime), signal(runtime.io()) {
+  explicit World(unsigned seed = 1)
+      : runtime(seed), upstream(runtime), ledger(runtime), caller(runtime), signal(runtime.io()) {
     runtime.fix_roll(0.5);
     target->config.name = "openai";
     target->config.dialect = "openai";
@@ -79,7 +85,8 @@ struct World {
   [[nodiscard]] TimePoint at(std::chrono::milliseconds after) const { return call.request.arrived + after; }
 
   const CallRecord& play() {
-    boost::asio::co_spawn(runtime.io(), run_call(call, Services{runtime, *admission, ledger, upstream}, caller, signal),
+    boost::asio::co_spawn(runtime.io(),
+                          run_call(call, Services{runtime, *admission, ledger, upstream}, caller, signal),
                           [this](const std::exception_ptr& escaped, CallRecord ended) {
                             EXPECT_FALSE(escaped) << "the story must not throw";
                             record = std::move(ended);
@@ -128,9 +135,9 @@ struct Phase {
   const char* name;
   bool streamed;
   std::vector<SimPlan> plans;
-  bool blocked = false;         // Somebody else holds the only slot.
-  bool begun = false;           // Bytes have reached the caller by then.
-  std::size_t attempts = 1;     // Begun by then.
+  bool blocked = false;      // Somebody else holds the only slot.
+  bool begun = false;        // Bytes have reached the caller by then.
+  std::size_t attempts = 1;  // Begun by then.
 };
 
 SimStep quiet() { return sim_silence(); }
@@ -142,8 +149,11 @@ std::vector<Phase> phases() {
       {"unary half read", false, {{sim_head(200, kJson, 1s), sim_data(kWhole.substr(0, 40), 1s), quiet()}}},
       {"stream's head held", true, {{sim_head(200, kSse, 1s), sim_data(kRole, 1s), quiet()}}},
       {"stream committed", true, {{sim_head(200, kSse, 1s), sim_data(kRole + kHello, 1s), quiet()}}, false, true},
-      {"backing off", false, {{sim_head(429, {{"Content-Type", "application/json"}, {"Retry-After", "30"}}, 1s),
-                               sim_data(kOverloaded), sim_end()}}},
+      {"backing off",
+       false,
+       {{sim_head(429, {{"Content-Type", "application/json"}, {"Retry-After", "30"}}, 1s),
+         sim_data("{}"),
+         sim_end()}}},
       {"second attempt", false, {unary(503, kOverloaded), {quiet()}}, false, false, 2},
   };
 }
@@ -212,7 +222,8 @@ TEST(CallStory, every_phase_survives_every_ending) {
       } else if (name == "drain then shutdown") {
         EXPECT_EQ(w.record.outcome, Outcome::Drained);
         const bool waits = phase.blocked || std::string{phase.name} == "backing off";
-        EXPECT_EQ(w.record.duration, waits ? 10s : 15s) << "what waits gives up at once, what flies has until the end";
+        EXPECT_EQ(w.record.duration, waits ? 10s : 15s)
+            << "what waits gives up at once, what flies has until the end";
       } else {
         // The backoff was never begun, since its end lies past the deadline: the answer goes back at once.
         const bool backing_off = std::string{phase.name} == "backing off";
@@ -242,51 +253,195 @@ struct Row {
   std::vector<SimPlan> plans;
   Outcome outcome;
   Class cls;
-  int status;             // What the caller's head said.
+  int status;  // What the caller's head said.
   Ended ended;
   std::size_t attempts;
-  const char* holds;      // A part of what the caller got.
+  const char* holds;  // A part of what the caller got.
 };
 
 TEST(CallStory, every_answer_of_a_provider_has_its_ending) {
   const auto cut = [](Transport how) { return sim_fail(how, 1s); };
   const Row rows[] = {
-      {"a whole answer", false, {unary(200, kWhole)}, Outcome::Answered, Class::None, 200, Ended::Answered, 1, "hello"},
-      {"a whole stream", true, {stream({kRole, kHello, kStop, kDone})}, Outcome::Answered, Class::None, 200, Ended::Finished, 1, "[DONE]"},
-      {"a stream whose transfer ends late", true, {stream({kHello, kStop, kDone}, sim_silence())}, Outcome::Answered, Class::None, 200,
-       Ended::Finished, 1, "[DONE]"},
-      {"a finish reason but no marker", true, {stream({kHello, kStop})}, Outcome::Answered, Class::None, 200, Ended::Finished, 1, "stop"},
-      {"overloaded, then fine", false, {unary(503, kOverloaded), unary(200, kWhole)}, Outcome::Answered, Class::None, 200,
-       Ended::Answered, 2, "hello"},
-      {"overloaded for ever", false, {unary(503, kOverloaded)}, Outcome::Failed, Class::Overloaded, 503, Ended::Answered, 3, "busy"},
-      {"a request that is wrong", false, {unary(400, kWrong)}, Outcome::Failed, Class::InvalidRequest, 400, Ended::Answered, 1,
-       "no such parameter"},
-      {"an error in a stream's head, then fine", true, {stream({kRole, kInsideOverloaded}), stream({kHello, kStop, kDone})},
-       Outcome::Answered, Class::None, 200, Ended::Finished, 2, "[DONE]"},
-      {"an error in a stream's head for ever", true, {stream({kRole, kInsideOverloaded})}, Outcome::Failed, Class::Overloaded, 503,
-       Ended::Answered, 3, "busy"},
-      {"an error after content", true, {stream({kHello, kInsideOverloaded})}, Outcome::Failed, Class::Overloaded, 200, Ended::Finished, 1,
+      {"a whole answer",
+       false,
+       {unary(200, kWhole)},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Answered,
+       1,
+       "hello"},
+      {"a whole stream",
+       true,
+       {stream({kRole, kHello, kStop, kDone})},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Finished,
+       1,
+       "[DONE]"},
+      {"a stream whose transfer ends late",
+       true,
+       {stream({kHello, kStop, kDone}, sim_silence())},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Finished,
+       1,
+       "[DONE]"},
+      {"a finish reason but no marker",
+       true,
+       {stream({kHello, kStop})},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Finished,
+       1,
+       "stop"},
+      {"overloaded, then fine",
+       false,
+       {unary(503, kOverloaded), unary(200, kWhole)},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Answered,
+       2,
+       "hello"},
+      {"overloaded for ever",
+       false,
+       {unary(503, kOverloaded)},
+       Outcome::Failed,
+       Class::Overloaded,
+       503,
+       Ended::Answered,
+       3,
        "busy"},
-      {"cut before content, then fine", true, {stream({kRole}, cut(Transport::Reset)), stream({kHello, kStop, kDone})},
-       Outcome::Answered, Class::None, 200, Ended::Finished, 2, "[DONE]"},
-      {"cut after content", true, {stream({kHello}, cut(Transport::Reset))}, Outcome::Failed, Class::Network, 200, Ended::Aborted, 1,
+      {"a request that is wrong",
+       false,
+       {unary(400, kWrong)},
+       Outcome::Failed,
+       Class::InvalidRequest,
+       400,
+       Ended::Answered,
+       1,
+       "no such parameter"},
+      {"an error in a stream's head, then fine",
+       true,
+       {stream({kRole, kInsideOverloaded}), stream({kHello, kStop, kDone})},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Finished,
+       2,
+       "[DONE]"},
+      {"an error in a stream's head for ever",
+       true,
+       {stream({kRole, kInsideOverloaded})},
+       Outcome::Failed,
+       Class::Overloaded,
+       503,
+       Ended::Answered,
+       3,
+       "busy"},
+      {"an error after content",
+       true,
+       {stream({kHello, kInsideOverloaded})},
+       Outcome::Failed,
+       Class::Overloaded,
+       200,
+       Ended::Finished,
+       1,
+       "busy"},
+      {"cut before content, then fine",
+       true,
+       {stream({kRole}, cut(Transport::Reset)), stream({kHello, kStop, kDone})},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Finished,
+       2,
+       "[DONE]"},
+      {"cut after content",
+       true,
+       {stream({kHello}, cut(Transport::Reset))},
+       Outcome::Failed,
+       Class::Network,
+       200,
+       Ended::Aborted,
+       1,
        "callgate_stream_broken"},
-      {"a clean end after content without a marker", true, {stream({kHello})}, Outcome::Failed, Class::MalformedResponse, 200,
-       Ended::Aborted, 1, "callgate_stream_broken"},
-      {"silence after content", true, {stream({kHello}, sim_silence())}, Outcome::Failed, Class::Timeout, 200, Ended::Aborted, 1,
+      {"a clean end after content without a marker",
+       true,
+       {stream({kHello})},
+       Outcome::Failed,
+       Class::MalformedResponse,
+       200,
+       Ended::Aborted,
+       1,
+       "callgate_stream_broken"},
+      {"silence after content",
+       true,
+       {stream({kHello}, sim_silence())},
+       Outcome::Failed,
+       Class::Timeout,
+       200,
+       Ended::Aborted,
+       1,
        "timeouts.idle"},
-      {"silence before the head", false, {{sim_silence()}}, Outcome::Failed, Class::Timeout, 504, Ended::Answered, 3, "timeouts.first_byte"},
-      {"silence within a unary answer", false, {{sim_head(200, kJson, 1s), sim_data("{"), sim_silence()}}, Outcome::Failed,
-       Class::Timeout, 504, Ended::Answered, 3, "timeouts.idle"},
-      {"refused connections", false, {{cut(Transport::ConnectRefused)}}, Outcome::Failed, Class::Network, 502, Ended::Answered, 3,
+      {"silence before the head",
+       false,
+       {{sim_silence()}},
+       Outcome::Failed,
+       Class::Timeout,
+       504,
+       Ended::Answered,
+       3,
+       "timeouts.first_byte"},
+      {"silence within a unary answer",
+       false,
+       {{sim_head(200, kJson, 1s), sim_data("{"), sim_silence()}},
+       Outcome::Failed,
+       Class::Timeout,
+       504,
+       Ended::Answered,
+       3,
+       "timeouts.idle"},
+      {"refused connections",
+       false,
+       {{cut(Transport::ConnectRefused)}},
+       Outcome::Failed,
+       Class::Network,
+       502,
+       Ended::Answered,
+       3,
        "No answer from upstream openai"},
-      {"a cut unary answer, then fine", false,
-       {{sim_head(200, kJson, 1s), sim_data("{\"id\""), cut(Transport::Reset)}, unary(200, kWhole)}, Outcome::Answered, Class::None, 200,
-       Ended::Answered, 2, "hello"},
-      {"no JSON where JSON was promised", false, {unary(200, "<html>oops")}, Outcome::Failed, Class::MalformedResponse, 502,
-       Ended::Answered, 1, "oops"},
-      {"a redirect", false, {{sim_head(307, {{"Location", "https://elsewhere.example/"}}, 1s), sim_end()}}, Outcome::Failed,
-       Class::InvalidRequest, 502, Ended::Answered, 1, "redirect"},
+      {"a cut unary answer, then fine",
+       false,
+       {{sim_head(200, kJson, 1s), sim_data("{\"id\""), cut(Transport::Reset)}, unary(200, kWhole)},
+       Outcome::Answered,
+       Class::None,
+       200,
+       Ended::Answered,
+       2,
+       "hello"},
+      {"no JSON where JSON was promised",
+       false,
+       {unary(200, "<html>oops")},
+       Outcome::Failed,
+       Class::MalformedResponse,
+       502,
+       Ended::Answered,
+       1,
+       "oops"},
+      {"a redirect",
+       false,
+       {{sim_head(307, {{"Location", "https://elsewhere.example/"}}, 1s), sim_end()}},
+       Outcome::Failed,
+       Class::InvalidRequest,
+       502,
+       Ended::Answered,
+       1,
+       "redirect"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -306,7 +461,8 @@ TEST(CallStory, every_answer_of_a_provider_has_its_ending) {
 
 TEST(CallStory, a_bug_behind_any_door_costs_the_caller_no_answer_and_us_no_row) {
   using Break = void (*)(World&);
-  const Break breaks[] = {[](World& w) { w.upstream.throws = true; }, [](World& w) { w.ledger.throws_on_claim = true; },
+  const Break breaks[] = {[](World& w) { w.upstream.throws = true; },
+                          [](World& w) { w.ledger.throws_on_claim = true; },
                           [](World& w) { w.ledger.throws_on_open = true; }};
   for (const Break broken : breaks) {
     World w;
@@ -352,8 +508,9 @@ TEST(CallStory, a_slot_is_free_while_its_call_backs_off_and_before_its_row_is_wr
 
 TEST(CallStory, never_asks_before_the_hint_is_over) {
   World w;
-  w.upstream.plans = {{sim_head(429, {{"Content-Type", "application/json"}, {"Retry-After", "7"}}, 1s), sim_data("{}"), sim_end()},
-                      unary(200, kWhole)};
+  w.upstream.plans = {
+      {sim_head(429, {{"Content-Type", "application/json"}, {"Retry-After", "7"}}, 1s), sim_data("{}"), sim_end()},
+      unary(200, kWhole)};
   w.play();
   w.expect_rest();
   ASSERT_EQ(w.upstream.started.size(), 2u);
@@ -364,7 +521,8 @@ TEST(CallStory, never_asks_before_the_hint_is_over) {
 
 TEST(CallStory, a_hint_that_is_too_long_goes_back_at_once_with_its_own_words) {
   World w;
-  w.upstream.plans = {{sim_head(429, {{"Content-Type", "application/json"}, {"Retry-After", "171"}}, 1s), sim_data("{}"), sim_end()}};
+  w.upstream.plans = {
+      {sim_head(429, {{"Content-Type", "application/json"}, {"Retry-After", "171"}}, 1s), sim_data("{}"), sim_end()}};
   w.play();
   w.expect_rest();
   EXPECT_EQ(w.upstream.started.size(), 1u);
@@ -464,7 +622,8 @@ TEST(CallStory, passes_other_bodies_through_with_their_length) {
   w.call.path = w.call.target = "/v1/files/f1/content";
   w.call.endpoint = w.target->dialect->endpoint("GET", w.call.path);
   const classifier::Headers head = {{"Content-Type", "application/octet-stream"}, {"Content-Length", "9"}};
-  w.upstream.plans = {{sim_head(200, head, 1s), sim_data("abc", 1s), sim_data("def", 1s), sim_data("ghi", 1s), sim_end()}};
+  w.upstream.plans = {
+      {sim_head(200, head, 1s), sim_data("abc", 1s), sim_data("def", 1s), sim_data("ghi", 1s), sim_end()}};
   w.ledger.end_takes = 1s;
   w.play();
   w.expect_rest();
@@ -479,7 +638,9 @@ TEST(CallStory, never_lets_a_cut_body_look_whole) {
   w.call.request.method = "GET";
   w.call.path = w.call.target = "/v1/files/f1/content";
   w.call.endpoint = w.target->dialect->endpoint("GET", w.call.path);
-  w.upstream.plans = {{sim_head(200, {{"Content-Type", "application/octet-stream"}}, 1s), sim_data("abc", 1s), sim_fail(Transport::Reset, 1s)}};
+  w.upstream.plans = {{sim_head(200, {{"Content-Type", "application/octet-stream"}}, 1s),
+                       sim_data("abc", 1s),
+                       sim_fail(Transport::Reset, 1s)}};
   w.play();
   w.expect_rest();
   EXPECT_EQ(w.caller.bytes, "abc");
@@ -487,7 +648,8 @@ TEST(CallStory, never_lets_a_cut_body_look_whole) {
   EXPECT_EQ(w.record.cls, Class::Network);
 }
 
-// Goal: under many schedules of failures, hints and leavings the bounds hold. Method: seeds; a failure prints its own.
+// Goal: under many schedules of failures, hints and leavings the bounds hold. Method: seeds; a failure prints its
+// own.
 TEST(CallStory, holds_its_bounds_under_any_schedule) {
   for (unsigned seed = 1; seed <= 3'000; ++seed) {
     SCOPED_TRACE(seed);
@@ -500,17 +662,32 @@ TEST(CallStory, holds_its_bounds_under_any_schedule) {
       const auto after = std::chrono::milliseconds{up_to(4'000)};
       hints.push_back(0ms);
       switch (up_to(6)) {
-        case 0: w.upstream.plans.push_back(unary(200, kWhole, after)); break;
-        case 1: w.upstream.plans.push_back(stream({kRole, kHello, kStop, kDone})); break;
-        case 2: w.upstream.plans.push_back(unary(503, kOverloaded, after)); break;
-        case 3: w.upstream.plans.push_back({sim_fail(static_cast<Transport>(up_to(4)), after)}); break;
-        case 4: w.upstream.plans.push_back(stream({kRole, kHello}, sim_fail(Transport::Reset, after))); break;
-        case 5: w.upstream.plans.push_back({sim_silence()}); break;
+        case 0:
+          w.upstream.plans.push_back(unary(200, kWhole, after));
+          break;
+        case 1:
+          w.upstream.plans.push_back(stream({kRole, kHello, kStop, kDone}));
+          break;
+        case 2:
+          w.upstream.plans.push_back(unary(503, kOverloaded, after));
+          break;
+        case 3:
+          w.upstream.plans.push_back({sim_fail(static_cast<Transport>(up_to(4)), after)});
+          break;
+        case 4:
+          w.upstream.plans.push_back(stream({kRole, kHello}, sim_fail(Transport::Reset, after)));
+          break;
+        case 5:
+          w.upstream.plans.push_back({sim_silence()});
+          break;
         default:
           hints.back() = std::chrono::seconds{up_to(20)};
-          w.upstream.plans.push_back({sim_head(429, {{"Content-Type", "application/json"},
-                                                     {"Retry-After", std::to_string(hints.back() / 1s)}}, after),
-                                      sim_data("{}"), sim_end()});
+          w.upstream.plans.push_back(
+              {sim_head(429,
+                        {{"Content-Type", "application/json"}, {"Retry-After", std::to_string(hints.back() / 1s)}},
+                        after),
+               sim_data("{}"),
+               sim_end()});
       }
     }
     w.runtime.fix_roll(static_cast<double>(up_to(999)) / 1000.0);

@@ -11,8 +11,12 @@ using classifier::Headers;
 const WallTime kNow = std::chrono::sys_days{std::chrono::year{2026} / 11 / 29} + 18h;
 
 TEST(OurHeaders, are_read_and_taken_out_and_all_others_stay) {
-  Headers headers = {{"Authorization", "Bearer k"}, {"callgate-lane", "interactive"}, {"X-Other", ""},
-                     {"Callgate-Run-Id", "job-42"}, {"CALLGATE-DEADLINE", "90s"}, {"Callgate-Labels", "team=search,prompt=v7"}};
+  Headers headers = {{"Authorization", "Bearer k"},
+                     {"callgate-lane", "interactive"},
+                     {"X-Other", ""},
+                     {"Callgate-Run-Id", "job-42"},
+                     {"CALLGATE-DEADLINE", "90s"},
+                     {"Callgate-Labels", "team=search,prompt=v7"}};
   const auto ours = take_our_headers(headers, kNow);
   ASSERT_TRUE(ours.has_value()) << ours.error().message;
   EXPECT_EQ(ours->lane, budget::Lane::Interactive);
@@ -22,10 +26,16 @@ TEST(OurHeaders, are_read_and_taken_out_and_all_others_stay) {
 }
 
 TEST(OurHeaders, a_deadline_may_be_a_span_or_a_time) {
-  const std::pair<const char*, std::chrono::milliseconds> good[] = {
-      {"250ms", 250ms}, {"90s", 90s}, {"1.5m", 90s}, {"2h", 2h}, {"0s", 0ms},
-      {"2026-11-29T18:01:00Z", 1min}, {"2026-11-29T18:00:00.25Z", 250ms}, {"2026-11-29T19:00:30+01:00", 30s},
-      {"2026-11-29T17:59:00z", -1min}, {"9999h", 24h * 7}};
+  const std::pair<const char*, std::chrono::milliseconds> good[] = {{"250ms", 250ms},
+                                                                    {"90s", 90s},
+                                                                    {"1.5m", 90s},
+                                                                    {"2h", 2h},
+                                                                    {"0s", 0ms},
+                                                                    {"2026-11-29T18:01:00Z", 1min},
+                                                                    {"2026-11-29T18:00:00.25Z", 250ms},
+                                                                    {"2026-11-29T19:00:30+01:00", 30s},
+                                                                    {"2026-11-29T17:59:00z", -1min},
+                                                                    {"9999h", 24h * 7}};
   for (const auto& [text, span] : good) {
     SCOPED_TRACE(text);
     Headers headers = {{"Callgate-Deadline", text}};
@@ -33,8 +43,18 @@ TEST(OurHeaders, a_deadline_may_be_a_span_or_a_time) {
     ASSERT_TRUE(ours.has_value());
     EXPECT_EQ(ours->deadline, span);
   }
-  for (const char* text : {"", "soon", "90", "90 s", "-5s", "nan", "1e3s", "2026-11-29", "2026-13-29T18:00:00Z", "2026-11-29T18:00:00",
-                           "2026-11-29T18:00:00+1", "5days"}) {
+  for (const char* text : {"",
+                           "soon",
+                           "90",
+                           "90 s",
+                           "-5s",
+                           "nan",
+                           "1e3s",
+                           "2026-11-29",
+                           "2026-13-29T18:00:00Z",
+                           "2026-11-29T18:00:00",
+                           "2026-11-29T18:00:00+1",
+                           "5days"}) {
     SCOPED_TRACE(text);
     Headers headers = {{"Callgate-Deadline", text}};
     const auto ours = take_our_headers(headers, kNow);

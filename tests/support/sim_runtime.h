@@ -18,7 +18,9 @@ class SimRuntime final : public gateway::Runtime {
   [[nodiscard]] gateway::WallTime wall_now() const override {
     return gateway::WallTime{std::chrono::duration_cast<gateway::WallTime::duration>(now_.time_since_epoch())};
   }
-  [[nodiscard]] double roll() override { return fixed_roll_ ? *fixed_roll_ : std::uniform_real_distribution<>{0.0, 1.0}(rng_); }
+  [[nodiscard]] double roll() override {
+    return fixed_roll_ ? *fixed_roll_ : std::uniform_real_distribution<>{0.0, 1.0}(rng_);
+  }
   [[nodiscard]] std::uint64_t random_bits() override { return (std::uint64_t{rng_()} << 32U) | rng_(); }
   gateway::task<void> wait(gateway::Signal& signal, gateway::TimePoint until) override {
     const auto waiting = std::make_shared<bool>(true);

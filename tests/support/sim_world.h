@@ -104,7 +104,8 @@ class SimUpstream final : public gateway::Upstream {
             case SimStep::Does::Data:
               bytes_ = std::move(step.bytes);
               co_return Got::Data;
-            case SimStep::Does::End: co_return Got::End;
+            case SimStep::Does::End:
+              co_return Got::End;
             default:
               transport_ = step.transport;
               sent_ = step.transport == classifier::Transport::Reset;

@@ -1,0 +1,23 @@
+#include "cli/serve.h"
+
+#include <ostream>
+#include <stdexcept>
+
+#include "cli/config.h"
+#include "gateway/process.h"
+
+namespace cli {
+
+int serve(const Arguments& arguments, Terminal& terminal) {
+  const gateway::Loaded loaded = load(arguments, terminal);
+  print_problems(loaded.problems, terminal.err, terminal.colour_err);
+  if (!loaded.usable()) return kInvalid;
+  try {
+    return gateway::run_sidecar(loaded.config, config_file(arguments));
+  } catch (const std::runtime_error& error) {
+    terminal.err << "callgate serve: " << error.what() << '\n';
+    return kFailed;
+  }
+}
+
+}  // namespace cli

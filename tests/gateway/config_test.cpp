@@ -1,0 +1,1036 @@
+#include "gateway/config.h"
+
+#include <gtest/gtest.h>
+#include <regex.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gateway/config_keys.h"
+#include "gateway/config_print.h"
+#include "gateway/config_values.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using gateway::Config;
+using gateway::Loaded;
+using gateway::Overrides;
+using gateway::Problem;
+using nlohmann::json;
+
+const std::string kFile = "callgate.yaml";
+
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file{path};
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+std::string example_text() {
+  return text_of_file(std::filesystem::path{PROJECT_ROOT} / "docs/callgate.example.yaml");
+}
+
+/// The example without what this version does not have.
+std::string clean_example_text() {
+  std::istringstream in{example_text()};
+  std::string out;
+  bool in_routes = false;
+  bool in_entry = false;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t indent = line.find_first_not_of(' ');
+    if (indent == 0) in_routes = line.starts_with("routes:");
+    if (indent <= 2) in_entry = line.starts_with("  openai-eu:") || line.starts_with("  search:");
+    if (!in_routes && !in_entry) out += line + "\n";
+  }
+  return out;
+}
+
+std::vector<std::string> lines_of(const Loaded& loaded) {
+  std::vector<std::string> lines;
+  for (const Problem& problem : loaded.problems) lines.push_back(text_of(problem));
+  return lines;
+}
+
+/// POSIX's, since g++ 12 warns of std::regex under a sanitizer.
+class Pattern {
+ public:
+  explicit Pattern(const std::string& text) {
+    EXPECT_EQ(::regcomp(&compiled_, text.c_str(), REG_EXTENDED | REG_NOSUB), 0) << text;
+  }
+  ~Pattern() { ::regfree(&compiled_); }
+  Pattern(const Pattern&) = delete;
+  Pattern& operator=(const Pattern&) = delete;
+  [[nodiscard]] bool fits(const std::string& text) const {
+    return ::regexec(&compiled_, text.c_str(), 0, nullptr, 0) == 0;
+  }
+
+ private:
+  regex_t compiled_{};
+};
+
+bool matches(const std::string& text, const std::string& pattern) {
+  static std::map<std::string, Pattern> compiled;
+  return compiled.try_emplace(pattern, pattern).first->second.fits(text);
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+Loaded parse(std::string_view text, const Overrides& overrides = {}) {
+  return gateway::parse_config(text, kFile, overrides);
+}
+
+const gateway::UpstreamConfig* upstream(const Config& config, std::string_view name) {
+  const auto found = std::ranges::find(config.upstreams, name, &gateway::UpstreamConfig::name);
+  return found == config.upstreams.end() ? nullptr : &*found;
+}
+
+// --- What a file that is wrong is told ----------------------------------------------------------------------------
+
+struct Mistake {
+  std::string_view name;
+  std::string_view text;
+  std::vector<std::string_view> said;  // After "callgate.yaml:".
+  /// The schema, too, must refuse it; where only the validator can see it, false.
+  bool schema_sees = true;
+};
+
+const Mistake kMistakes[] = {
+    {"a word misspelt", "retry:\n  bse: 1s\n", {"2:3: error: retry.bse: unknown key; did you mean base?"}},
+    {"two letters exchanged and a dash for an underscore",
+     "retry: {longset-wait: 1s}\n",
+     {"1:9: error: retry.longset-wait: unknown key; did you mean longest_wait?"}},
+    {"a key at the wrong indentation",
+     "upstreams:\n  openai:\n    timeouts:\n    connect: 5s\n",
+     {"4:5: error: upstreams.openai.connect: unknown key; it belongs in upstreams.*.timeouts (check the "
+      "indentation)"}},
+    {"a key as other programs call it",
+     "upstreams: {openai: {base_url: https://h}}\n",
+     {"1:22: error: upstreams.openai.base_url: unknown key; here it is called url"}},
+    {"a key like no other", "log: {colour: 1}\n", {"1:7: error: log.colour: unknown key; there are: level, format"}},
+    {"everything at once, by place",
+     "log: {level: loud}\nretry:\n  base: 0ms\n  cap: 5\n  bulk: {attempts: 0}\n",
+     {"1:14: error: log.level: must be debug, info, warn or error (is loud)",
+      "3:9: error: retry.base: must be between 1ms and 1h (is 0ms)",
+      "4:8: error: retry.cap: must be a duration such as 250ms, 30s or 5m (is 5; write 5s or another unit)",
+      "5:20: error: retry.bulk.attempts: must be between 1 and 100 (is 0)"}},
+    {"a duration in words",
+     "retry: {cap: 5 minutes}\n",
+     {"1:14: error: retry.cap: must be a duration such as 250ms, 30s or 5m (is \"5 minutes\"; write 5m)"}},
+    {"a duration of two units",
+     "retry: {cap: 1m30s}\n",
+     {"1:14: error: retry.cap: must be a duration such as 250ms, 30s or 5m (is 1m30s; one whole number and one "
+      "unit)"}},
+    {"a fraction of a second",
+     "retry: {cap: 1.5s}\n",
+     {"1:14: error: retry.cap: must be a duration such as 250ms, 30s or 5m (is 1.5s; one whole number and one "
+      "unit)"}},
+    {"a negative duration", "retry: {cap: -5s}\n", {"1:14: error: retry.cap: must be between 1ms and 1d (is -5s)"}},
+    {"a duration beyond all clocks",
+     "retry: {cap: 99999999999999999999d}\n",
+     {"1:14: error: retry.cap: must be between 1ms and 1d (is 99999999999999999999d)"},
+     false},
+    {"a duration that overflows only with its unit",
+     "retry: {cap: 999999999999999d}\n",
+     {"1:14: error: retry.cap: must be between 1ms and 1d (is 999999999999999d)"},
+     false},
+    {"kilobytes",
+     "stream: {hold_bytes: 64KB}\n",
+     {"1:22: error: stream.hold_bytes: must be a size such as 65536, 64KiB or 1GiB (is 64KB; write 64KiB)"}},
+    {"a size too small",
+     "limits: {header_bytes: 10}\n",
+     {"1:24: error: limits.header_bytes: must be between 1KiB and 1MiB (is 10)"}},
+    {"a word beside a size",
+     "limits: {buffered_bytes: automatic}\n",
+     {"1:26: error: limits.buffered_bytes: must be auto or a size such as 65536, 64KiB or 1GiB (is automatic)"}},
+    {"a number in quotes",
+     "retry: {bulk: {attempts: \"4\"}}\n",
+     {"1:26: error: retry.bulk.attempts: must be a whole number (is 4; write it without quotes)"}},
+    {"a number with a fraction",
+     "queue: {total: 1e4}\n",
+     {"1:16: error: queue.total: must be a whole number (is 1e4)"},
+     false},
+    {"a number of thousands",
+     "queue: {total: 10_000}\n",
+     {"1:16: error: queue.total: must be a whole number (is 10_000)"}},
+    {"a number that no integer can hold",
+     "queue: {total: 99999999999999999999999}\n",
+     {"1:16: error: queue.total: must be between 1 and 1000000 (is 99999999999999999999999)"}},
+    {"yes",
+     "retry: {on_timeout: yes}\n",
+     {"1:21: error: retry.on_timeout: must be true or false (is yes; write true)"}},
+    {"a flag in quotes",
+     "retry: {on_timeout: \"true\"}\n",
+     {"1:21: error: retry.on_timeout: must be true or false (is true; write it without quotes)"}},
+    {"one value for a list",
+     "listen: {hosts: localhost}\n",
+     {"1:17: error: listen.hosts: must be a list such as [a, b] (is a single value; write it in [ ])"}},
+    {"a list of nothing", "listen: {hosts: []}\n", {"1:17: error: listen.hosts: must have at least 1 items (has 0)"}},
+    {"a host with its port",
+     "listen: {hosts: [localhost:4600]}\n",
+     {"1:10: error: listen.hosts: must be host names without scheme, port or * (has localhost:4600); IPv6 addresses "
+      "stand in [ ]"},
+     false},
+    {"one value for a map",
+     "upstreams: {openai: https://api.openai.com}\n",
+     {"1:21: error: upstreams.openai: must be a map of keys: dialect, url, http, ca_file, credentials, limits, "
+      "timeouts, replay_safe, classifier (is a single value)"}},
+    {"no space after the colon",
+     "retry:\n  base:500ms\n",
+     {"2:3: error: retry: must be a map of keys: base, cap, longest_wait, on_timeout, interactive, bulk, backfill, "
+      "budget (is a single value; a space is missing after base:)"}},
+    {"a list for a map",
+     "retry:\n- base: 1s\n",
+     {"1:1: error: retry: must be a map of keys: base, cap, longest_wait, on_timeout, interactive, bulk, backfill, "
+      "budget (is a list)"}},
+    {"a name without its list",
+     "upstreams: {openai: {limits: {groups: {a: }}}}\n",
+     {"1:40: error: upstreams.openai.limits.groups.a: has no value; write one, or remove the line"}},
+    {"a key without a value",
+     "retry: {base: }\n",
+     {"1:9: error: retry.base: has no value; write one, or remove the line"}},
+    {"a port alone",
+     "listen: {data: 4600}\n",
+     {"1:16: error: listen.data: must be an address such as 127.0.0.1:4600, [::1]:4600 or unix:/run/callgate.sock "
+      "(is "
+      "4600; write 127.0.0.1:4600)"}},
+    {"a port that does not exist",
+     "listen: {data: \"127.0.0.1:70000\"}\n",
+     {"1:16: error: listen.data: must be an address such as 127.0.0.1:4600, [::1]:4600 or unix:/run/callgate.sock "
+      "(is "
+      "127.0.0.1:70000)"},
+     false},
+    {"a data listener for everybody",
+     "listen: {data: 0.0.0.0:4600}\n",
+     {"1:16: error: listen.data: not in this version: a data listener that others can reach, since it needs issued "
+      "keys; use 127.0.0.1:4600, [::1]:4600 or unix:/path"},
+     false},
+    {"two listeners at one place",
+     "listen: {health: 127.0.0.1:4600}\n",
+     {"1:18: error: listen.health: listen.data and listen.health must not have the same port"},
+     false},
+    {"a URL without its scheme",
+     "upstreams: {openai: {url: api.openai.com}}\n",
+     {"1:27: error: upstreams.openai.url: must be a URL such as https://api.example.com (begin it with https:// or "
+      "http://)"}},
+    {"a URL with a password, which is not repeated",
+     "upstreams: {openai: {url: \"https://me:hunter2@h\"}}\n",
+     {"1:27: error: upstreams.openai.url: must be a URL such as https://api.example.com (it must not carry a user "
+      "name "
+      "or password)"}},
+    {"a URL with a query",
+     "upstreams: {openai: {url: \"https://h/?a=b\"}}\n",
+     {"1:27: error: upstreams.openai.url: must be a URL such as https://api.example.com (without ? and #)"}},
+    {"an upstream that says too little",
+     "upstreams:\n  mine:\n    url: https://h\n",
+     {"2:3: error: upstreams.mine: needs dialect, since it is not built in"}},
+    {"a dialect that nobody speaks",
+     "upstreams: {mine: {dialect: openia, url: https://h}}\n",
+     {"1:29: error: upstreams.mine.dialect: must be a dialect of this version: openai, anthropic, gemini (is openia; "
+      "did you mean openai?)"},
+     false},
+    {"a name that cannot stand in a URL",
+     "upstreams: {My GPU: {dialect: openai, url: https://h}}\n",
+     {"1:13: error: upstreams.My GPU: must be a name of at most 64 small letters, digits, -, _ and ., since it "
+      "stands "
+      "in URLs"}},
+    {"a reserved name",
+     "upstreams: {v1: {dialect: openai, url: https://h}}\n",
+     {"1:13: error: upstreams.v1: is a reserved name; choose another one"}},
+    {"a default upstream that does not exist",
+     "default_upstream: {openai: opnai}\n",
+     {"1:28: error: default_upstream.openai: names no upstream (is opnai; did you mean openai?)"},
+     false},
+    {"a default upstream of another dialect",
+     "default_upstream: {gemini: openai}\n",
+     {"1:28: error: default_upstream.gemini: must name an upstream that speaks gemini (openai speaks openai)"},
+     false},
+    {"a key in the file",
+     "upstreams: {openai: {credentials: [{name: a, key: sk-live-123}]}}\n",
+     {"1:22: error: upstreams.openai.credentials: not in this version: keys held by callgate; callers' own keys are "
+      "passed through; remove it or leave it at []",
+      "1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
+      "/path/to/it} or {env: NAME_OF_A_VARIABLE}"}},
+    {"what is not in this version",
+     "retry: {budget: {share: 0.4}}\nqueues: {a: {}}\n",
+     {"1:25: error: retry.budget.share: not in this version: retry budgets; remove it or leave it at 0.5",
+      "2:1: error: queues: not in this version: queue contracts; remove it or leave it at {}"}},
+    {"a route of two dialects",
+     "routes: {r: {try: [openai, anthropic, nobody]}}\n",
+     {"1:10: error: routes.r: not in this version: routes; remove it",
+      "1:28: error: routes.r.try[1]: must speak the dialect of the route's first upstream, openai (anthropic speaks "
+      "anthropic)",
+      "1:39: error: routes.r.try[2]: names no upstream (is nobody)"}},
+    {"limits that contradict each other",
+     "retry: {base: 1m}\nlimits: {buffered_bytes: 1MiB}\n",
+     {"1:15: error: retry.base: retry.base (1m) must not be above retry.cap (30s)",
+      "2:26: error: limits.buffered_bytes: limits.buffered_bytes (1MiB) must not be below limits.body_bytes (64MiB), "
+      "or "
+      "the largest body never fits"},
+     false},
+    {"money as a number",
+     "prices: {fallback: {input_usd_per_mtok: 5.00}}\n",
+     {"1:41: error: prices.fallback.input_usd_per_mtok: must be an amount in US dollars such as \"12.50\" (is 5.00; "
+      "write it in quotes: \"5.00\")"}},
+    {"one key twice",
+     "retry:\n  base: 1s\n  cap: 2s\n  base: 3s\n",
+     {"4:3: error: retry.base: stands here a second time (first in line 2); keep one of the two"},
+     false},
+    {"a tab", "retry:\n\tbase: 1s\n", {"2:1: error: there is a tab in the indentation; use spaces"}, false},
+    {"a no-break space",
+     "retry:\n \u00a0base: 1s\n",
+     {"2:2: error: there is a no-break space in the indentation; use spaces"},
+     false},
+    {"indentation that goes astray",
+     "retry:\n    base: 1s\n  cap: 2s\n",
+     {"3:3: error: cannot be read as YAML: the indentation does not fit the lines above; keys of one map begin in "
+      "one "
+      "column"},
+     false},
+    {"a brace that is never closed",
+     "retry: {base: 1s\nlog: {level: info}\n",
+     {"2:4: error: cannot be read as YAML: a { above is not closed by }, a comma is missing, or text with a colon, a "
+      "quote or ${…} in it needs quotes"},
+     false},
+    {"two documents",
+     "log: {level: info}\n---\nlog: {level: warn}\n",
+     {"2:1: error: a second document or stray text begins here; a configuration is one document"},
+     false},
+    {"a list as the whole",
+     "- retry\n",
+     {"1:1: error: must be a map of keys such as listen: and upstreams: (is a list)"}},
+    {"a merge key",
+     "retry: {<<: {base: 1s}}\n",
+     {"1:9: error: retry.<<: merge keys (<<) are not supported; use an alias for the whole map, or "
+      "write "
+      "the keys out"}},
+    {"a tag", "log: !!map {level: info}\n", {"1:6: error: tags such as !!str are not used here; remove it"}, false},
+    {"an alias inside its own anchor",
+     "retry: &r {bulk: *r}\n",
+     {"1:18: error: this alias stands inside its own anchor"},
+     false},
+    {"a substitution that needs what is not there",
+     "retry: {base: \"${env:NOBODY_SET_THIS}\"}\n",
+     {"1:15: error: retry.base: needs the environment variable NOBODY_SET_THIS, which is not set "
+      "(${env:NOBODY_SET_THIS:-default} would do without it)"},
+     false},
+    {"a substitution in a key",
+     "${env:HOME}: 1\n",
+     {"1:1: error: ${env:HOME}: a key cannot have a substitution; only values can"}},
+    {"a substitution that is none",
+     "log: {level: \"${file:/etc/x}\"}\n",
+     {"1:14: error: log.level: has a substitution that is neither ${env:NAME}, ${env:NAME:-default} nor ${NAME}"},
+     false},
+};
+
+TEST(Config, says_of_every_mistake_where_it_is_and_how_it_would_be_right) {
+  for (const Mistake& mistake : kMistakes) {
+    SCOPED_TRACE(mistake.name);
+    std::vector<std::string> said;
+    for (const std::string_view line : mistake.said) said.push_back(kFile + ":" + std::string{line});
+    EXPECT_EQ(joined(lines_of(parse(mistake.text))), joined(said));
+  }
+}
+
+TEST(Config, warns_of_what_works_but_exposes_or_puzzles) {
+  const Loaded loaded = parse(
+      "upstreams:\n"
+      "  gpu:\n"
+      "    dialect: openai\n"
+      "    url: http://gpu.local:8000/v1\n"
+      "  here: {dialect: openai, url: \"http://[::1]:8000/\"}\n");
+  EXPECT_TRUE(loaded.usable());
+  EXPECT_EQ(
+      joined(lines_of(loaded)),
+      "callgate.yaml:4:10: warning: upstreams.gpu.url: sends keys and prompts unencrypted to another machine; use "
+      "https:// if it is there\n"
+      "callgate.yaml:4:10: warning: upstreams.gpu.url: ends in /v1, which callers' paths begin with; most likely it "
+      "must go\n");
+  ASSERT_TRUE(upstream(loaded.config, "here"));
+  EXPECT_EQ(upstream(loaded.config, "here")->url, "http://[::1]:8000") << "without a slash at the end";
+}
+
+TEST(Config, never_repeats_a_secret_that_stands_in_the_wrong_place) {
+  const std::string_view kWrong[] = {
+      "upstreams: {openai: {credentials: SECRET}}",
+      "upstreams: {openai: {credentials: [SECRET]}}",
+      "upstreams: {openai: {credentials: [{key: SECRET}]}}",
+      "upstreams: {openai: {credentials: [{key: [SECRET]}]}}",
+      "upstreams: {openai: {credentials: [{key: {env: sk-SECRET}}]}}",
+      "upstreams: {openai: {credentials: [{key: {SECRET: 1}}]}}",
+      "upstreams: {openai: {credentials: {main: SECRET}}}",
+      "upstreams: {openai: {api_key: SECRET}}",
+      "upstreams: {openai: {url: \"https://u:SECRET@h\"}}",
+      "upstreams: {openai: {url: \"https://h/?key=SECRET\"}}",
+      "upstreams: {openai: SECRET}",
+      "upstreams: SECRET",
+      "listen: {admin_token: SECRET}",
+      "listen: {admin_token: }",
+      "log: {level: \"${env:KEY}\"}",
+      "listen: {hosts: [\"a ${env:KEY}\", {}]}",
+      "SECRET",
+  };
+  const Overrides overrides{.environment = {{"KEY", "SECRET"}}};
+  for (const std::string_view wrong : kWrong) {
+    SCOPED_TRACE(wrong);
+    const Loaded loaded = parse(wrong, overrides);
+    EXPECT_FALSE(loaded.usable());
+    if (wrong.find("{SECRET: 1}") == std::string_view::npos) {
+      EXPECT_EQ(joined(lines_of(loaded)).find("SECRET"), std::string::npos) << joined(lines_of(loaded));
+    }
+  }
+}
+
+// --- What is read -------------------------------------------------------------------------------------------------
+
+TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
+  Config config = gateway::default_config();
+  const std::map<std::string, std::pair<std::string, std::string>> built_in{
+      {"openai", {"openai", "https://api.openai.com"}},
+      {"anthropic", {"anthropic", "https://api.anthropic.com"}},
+      {"gemini", {"gemini", "https://generativelanguage.googleapis.com"}},
+      {"mistral", {"openai", "https://api.mistral.ai"}},
+      {"groq", {"openai", "https://api.groq.com/openai"}},
+      {"deepseek", {"openai", "https://api.deepseek.com"}},
+      {"xai", {"openai", "https://api.x.ai"}},
+      {"together", {"openai", "https://api.together.xyz"}},
+      {"fireworks", {"openai", "https://api.fireworks.ai/inference"}},
+      {"openrouter", {"openai", "https://openrouter.ai/api"}},
+  };
+  ASSERT_EQ(config.upstreams.size(), built_in.size());
+  for (const auto& [name, what] : built_in) {
+    gateway::UpstreamConfig expected{.name = name, .dialect = what.first, .url = what.second};
+    ASSERT_TRUE(upstream(config, name)) << name;
+    EXPECT_EQ(*upstream(config, name), expected) << name;
+  }
+  EXPECT_EQ(config.default_upstream,
+            (std::map<std::string, std::string, std::less<>>{
+                {"openai", "openai"}, {"anthropic", "anthropic"}, {"gemini", "gemini"}}));
+  config.upstreams.clear();
+  config.default_upstream.clear();
+  EXPECT_EQ(config, Config{}) << "the table's defaults are those of config.h";
+}
+
+TEST(Config, takes_an_empty_file_for_the_defaults) {
+  const std::string_view kEmpty[] = {
+      "", "\n", "# nothing\n", "---\n", "~\n", "{}", "retry:\n", "\xEF\xBB\xBF", "\r\n"};
+  for (const std::string_view text : kEmpty) {
+    const Loaded loaded = parse(text);
+    EXPECT_EQ(joined(lines_of(loaded)), "") << text;
+    EXPECT_EQ(loaded.config, gateway::default_config()) << text;
+  }
+}
+
+TEST(Config, changes_of_a_built_in_upstream_only_what_is_set) {
+  const Loaded loaded = parse(
+      "upstreams:\n"
+      "  openai: {limits: {concurrent: 0}, timeouts: {total: 30m}, replay_safe: [/v1/rerank]}\n"
+      "  my.gpu_1: {dialect: openai, url: \"http://127.0.0.1:8000/base/\", http: 2, ca_file: /ca.pem}\n"
+      "default_upstream: {openai: my.gpu_1}\n");
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  Config expected = gateway::default_config();
+  auto openai = std::ranges::find(expected.upstreams, "openai", &gateway::UpstreamConfig::name);
+  openai->concurrent = 0;
+  openai->timeouts.total = 30min;
+  openai->replay_safe = {"/v1/rerank"};
+  const auto place = std::ranges::find_if(expected.upstreams, [](const auto& u) { return u.name > "my.gpu_1"; });
+  expected.upstreams.insert(place,
+                            {.name = "my.gpu_1",
+                             .dialect = "openai",
+                             .url = "http://127.0.0.1:8000/base",
+                             .http = 2,
+                             .ca_file = "/ca.pem"});
+  expected.default_upstream["openai"] = "my.gpu_1";
+  EXPECT_EQ(loaded.config, expected);
+}
+
+TEST(Config, reads_values_in_all_their_forms) {
+  const Loaded loaded = parse(
+      "listen: {data: unix:/run/callgate/data.sock, health: \"[::]:0\", hosts: [\"[::1]\", a.b]}\n"
+      "retry: {base: 7ms, cap: 2h, longest_wait: 1d, on_timeout: False}\n"
+      "stream: {hold_bytes: 65536, heartbeat: 0s}\n"
+      "answers: {hold_unary: 1GiB}\n"
+      "limits: {half_close: allow, buffered_bytes: 2GiB}\n"
+      "log: {level: error, format: text}\n");
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  const Config& config = loaded.config;
+  EXPECT_EQ(config.listen.data, "unix:/run/callgate/data.sock");
+  EXPECT_EQ(config.listen.health, "[::]:0");
+  EXPECT_EQ(config.listen.hosts, (std::vector<std::string>{"[::1]", "a.b"}));
+  EXPECT_EQ(config.retry.base, 7ms);
+  EXPECT_EQ(config.retry.cap, 2h);
+  EXPECT_EQ(config.retry.longest_wait, 24h);
+  EXPECT_FALSE(config.retry.on_timeout);
+  EXPECT_EQ(config.stream.hold_bytes, 65536U);
+  EXPECT_EQ(config.stream.heartbeat, 0s);
+  EXPECT_EQ(config.hold_unary, 1U << 30);
+  EXPECT_FALSE(config.limits.half_close_is_gone);
+  EXPECT_EQ(config.limits.buffered_bytes, 2ULL << 30);
+  EXPECT_EQ(config.log.level, Config::Log::Level::Error);
+  EXPECT_EQ(config.log.format, Config::Log::Format::Text);
+}
+
+TEST(Config, puts_in_variables_and_types_the_result_afterwards) {
+  const Overrides overrides{.environment = {{"N", "3"}, {"UNIT", "ms"}, {"EMPTY", ""}, {"HOST", "a: b"}}};
+  const Loaded loaded = parse(
+      "retry:\n"
+      "  base: 2${N}0${env:UNIT}\n"
+      "  cap: ${MISSING:-40s}\n"
+      "  longest_wait: \"${EMPTY:-50s}\"\n"
+      "  bulk: {attempts: \"${env:N}\"}\n"
+      "listen: {hosts: [\"$$${env:N}$\", \"${env:N}\"]}\n"
+      "upstreams: {openai: {ca_file: \"${HOST}\"}}\n",
+      overrides);
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  EXPECT_EQ(loaded.config.retry.base, 230ms);
+  EXPECT_EQ(loaded.config.retry.cap, 40s);
+  EXPECT_EQ(loaded.config.retry.longest_wait, 50s);
+  EXPECT_EQ(loaded.config.retry.bulk.attempts, 3);
+  EXPECT_EQ(loaded.config.listen.hosts, (std::vector<std::string>{"$3$", "3"}));
+  EXPECT_EQ(upstream(loaded.config, "openai")->ca_file, "a: b") << "what is put in is a value, never YAML";
+}
+
+TEST(Config, takes_aliases_but_no_bombs) {
+  const Loaded shared = parse(
+      "upstreams:\n"
+      "  a: &base {dialect: openai, url: https://h}\n"
+      "  b: *base\n");
+  EXPECT_EQ(joined(lines_of(shared)), "");
+  EXPECT_EQ(upstream(shared.config, "b")->url, "https://h");
+
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + last;
+    for (int j = 1; j < 10; ++j) bomb += ", " + last;
+    bomb += "]\n";
+  }
+  const Loaded loaded = parse(bomb);
+  ASSERT_EQ(loaded.problems.size(), 1U);
+  EXPECT_EQ(loaded.problems[0].message, "aliases repeat their content to more than 50000 values");
+}
+
+TEST(Config, lists_at_most_two_hundred_problems_and_counts_the_rest) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "x" + std::to_string(i) + ": 1\n";
+  const Loaded loaded = parse(text);
+  ASSERT_EQ(loaded.problems.size(), 201U);
+  EXPECT_EQ(text_of(loaded.problems.back()),
+            "callgate.yaml:201:1: error: and 800 more problems, of which this is one");
+
+  // Where only warnings are seen, an error among those that are not must still stop us.
+  text = "upstreams:\n";
+  for (int i = 0; i < 250; ++i) {
+    text += "  u" + std::to_string(i) + ": {dialect: openai, url: \"http://h\"}\n";
+  }
+  EXPECT_TRUE(parse(text).usable());
+  EXPECT_FALSE(parse(text + "log: {level: loud}\n").usable());
+}
+
+// --- Who decides --------------------------------------------------------------------------------------------------
+
+std::string origin_of(const Loaded& loaded, std::string_view path) {
+  for (const gateway::Setting& setting : loaded.settings) {
+    if (gateway::text_of(setting.path) == path) return setting.value + " by " + setting.origin;
+  }
+  return "absent";
+}
+
+TEST(Config, lets_the_command_line_win_over_the_environment_over_the_file_over_the_defaults) {
+  const Overrides overrides{
+      .environment = {{"CALLGATE_RETRY__BASE", "2s"},
+                      {"CALLGATE_RETRY__CAP", "20s"},
+                      {"CALLGATE_RETRY__LONGEST_WAIT", ""},
+                      {"CALLGATE_LISTEN__HOSTS", "localhost, [::1],a"},
+                      {"CALLGATE_UPSTREAMS__OPENAI_EU__URL", "https://other"},
+                      {"CALLGATE_UPSTREAMS__VLLM__URL", "http://127.0.0.1:8000"},
+                      {"CALLGATE_UPSTREAMS__VLLM__DIALECT", "openai"},
+                      {"CALLGATE_PORT_4600_TCP_ADDR", "10.0.0.1"},
+                      {"CALLGATE_CONFIG", "callgate.yaml"}},
+      .sets = {"retry.base=3s", "upstreams.\"my.gpu\".http=2", "retry.base=4s"},
+  };
+  const Loaded loaded = parse(
+      "retry: {base: 1s, cap: 10s, longest_wait: 30s}\n"
+      "upstreams:\n"
+      "  openai-eu: {dialect: openai, url: https://eu}\n"
+      "  my.gpu: {dialect: openai, url: https://h}\n",
+      overrides);
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  EXPECT_EQ(origin_of(loaded, "retry.base"), "4s by --set");
+  EXPECT_EQ(origin_of(loaded, "retry.cap"), "20s by CALLGATE_RETRY__CAP");
+  EXPECT_EQ(origin_of(loaded, "retry.longest_wait"), "30s by callgate.yaml:1");
+  EXPECT_EQ(origin_of(loaded, "retry.on_timeout"), "true by default");
+  EXPECT_EQ(origin_of(loaded, "upstreams.openai.url"), "https://api.openai.com by built in");
+  EXPECT_EQ(origin_of(loaded, "upstreams.openai-eu.url"), "https://other by CALLGATE_UPSTREAMS__OPENAI_EU__URL");
+  EXPECT_EQ(origin_of(loaded, "upstreams.vllm.dialect"), "openai by CALLGATE_UPSTREAMS__VLLM__DIALECT");
+  EXPECT_EQ(origin_of(loaded, "upstreams.\"my.gpu\".http"), "2 by --set");
+  EXPECT_EQ(origin_of(loaded, "listen.hosts"), "[localhost, \"[::1]\", a] by CALLGATE_LISTEN__HOSTS");
+  EXPECT_EQ(origin_of(loaded, "tenancy.unknown"), "absent") << "not in this version";
+  EXPECT_EQ(loaded.config.retry.base, 4s);
+  EXPECT_EQ(loaded.config.listen.hosts, (std::vector<std::string>{"localhost", "[::1]", "a"}));
+}
+
+TEST(Config, says_what_is_wrong_with_overrides_and_names_them) {
+  const Overrides overrides{
+      .environment = {{"CALLGATE_LOG__LEVEL", "loud"},
+                      {"CALLGATE_LOG__LEVL", "info"},
+                      {"CALLGATE_XYZ__ABC", "1"},
+                      {"CALLGATE_LOG_FORMAT", "text"},
+                      {"CALLGATE_RETRY__BULK__", "1"},
+                      {"CALLGATE_TENANCY__UNKNOWN", "refuse"}},
+      .sets = {"retry.bse=1s", "retry=1", "nonsense", "listen.admin_token=abc", "queue.total=0"},
+  };
+  EXPECT_EQ(
+      joined(lines_of(parse("", overrides))),
+      "CALLGATE_LOG_FORMAT: warning: is not used; did you mean CALLGATE_LOG__FORMAT?\n"
+      "CALLGATE_LOG__LEVEL: error: log.level: must be debug, info, warn or error (is loud)\n"
+      "CALLGATE_LOG__LEVL: error: names no key; did you mean CALLGATE_LOG__LEVEL?\n"
+      "CALLGATE_RETRY__BULK__: error: names no key; two underscores part the levels, as in CALLGATE_LOG__LEVEL\n"
+      "CALLGATE_TENANCY__UNKNOWN: error: tenancy.unknown: not in this version: tenants; remove it or leave it at "
+      "default\n"
+      "CALLGATE_XYZ__ABC: error: names no key; two underscores part the levels, as in CALLGATE_LOG__LEVEL\n"
+      "--set: error: retry.bse: unknown key; did you mean base?\n"
+      "--set: error: retry: cannot be set here; only single values and lists of texts can\n"
+      "--set: error: nonsense: unknown key; there are: listen, upstreams, routes, default_upstream, tenants, "
+      "tenancy, "
+      "budget, retry, memo, breaker, queue, idempotency, stream, answers, limits, prices, store, dead_letters, runs, "
+      "queues, webhooks, shutdown, log, metrics, tracing\n"
+      "--set: error: must be KEY=VALUE, such as retry.base=1s (is nonsense)\n"
+      "--set: error: listen.admin_token: cannot be set here; only single values and lists of texts can\n"
+      "--set: error: queue.total: must be between 1 and 1000000 (is 0)\n");
+}
+
+/// Another value for a key than its default, within its range.
+std::string other_value(const gateway::Key& key) {
+  if (key.path == "upstreams.*.url") return "https://other.example.com";
+  if (key.path == "upstreams.*.dialect") return "gemini";
+  if (key.path == "upstreams.*.replay_safe") return "/v1/other";
+  if (key.path == "upstreams.*.http") return "2";
+  if (key.path == "default_upstream.*") return "groq";
+  if (key.path == "limits.buffered_bytes") return "100MiB";
+  switch (key.type) {
+    case gateway::Type::Flag:
+      return key.standard == "true" ? "false" : "true";
+    case gateway::Type::Duration:
+      return "7s";
+    case gateway::Type::Size:
+      return "900KiB";
+    case gateway::Type::Integer:
+      return "3";
+    case gateway::Type::Address:
+      return "127.0.0.1:7777";
+    case gateway::Type::Word:
+      return gateway::words_of(key.words).back();
+    default:
+      return "other";
+  }
+}
+
+TEST(Config, brings_every_key_of_this_version_into_the_struct_and_only_there) {
+  std::vector<Config> seen{gateway::default_config()};
+  for (const gateway::Key& key : gateway::config_keys()) {
+    if (!key.apply) continue;
+    std::string path{key.path};
+    if (const std::size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "openai");
+    SCOPED_TRACE(path);
+    const Loaded loaded = parse("", {.sets = {path + "=" + other_value(key)}});
+    if (key.path != "upstreams.*.dialect") {  // Then the default upstream of its old dialect does not fit.
+      EXPECT_EQ(joined(lines_of(loaded)), "");
+    }
+    EXPECT_EQ(std::ranges::find(seen, loaded.config), seen.end()) << "no two keys have the same place";
+    seen.push_back(loaded.config);
+  }
+  EXPECT_GT(seen.size(), 40U);
+}
+
+// --- Files --------------------------------------------------------------------------------------------------------
+
+class ConfigFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "callgate_config_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& text, mode_t mode) {
+    const std::string file = folder_ / "callgate.yaml";
+    std::ofstream{file} << text;
+    EXPECT_EQ(::chmod(file.c_str(), mode), 0);
+    return file;
+  }
+  static std::string problem(const std::string& file) {
+    const Loaded loaded = gateway::load_config(file, {});
+    return loaded.problems.size() == 1 ? text_of(loaded.problems[0]) : joined(lines_of(loaded));
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(ConfigFile, that_is_good_is_read_without_a_word) {
+  for (const mode_t mode : {0644U, 0640U, 0600U, 0400U}) {
+    const Loaded loaded = gateway::load_config(write("retry: {base: 9ms}\n", mode), {});
+    EXPECT_EQ(joined(lines_of(loaded)), "");
+    EXPECT_EQ(loaded.config.retry.base, 9ms);
+  }
+}
+
+TEST_F(ConfigFile, that_anybody_can_write_is_a_warning) {
+  for (const mode_t mode : {0666U, 0646U}) {
+    const std::string file = write("retry: {base: 9ms}\n", mode);
+    const Loaded loaded = gateway::load_config(file, {});
+    EXPECT_TRUE(loaded.usable());
+    EXPECT_EQ(loaded.config.retry.base, 9ms);
+    EXPECT_EQ(joined(lines_of(loaded)),
+              file + ": warning: anybody may write to it, and so decide where calls and keys go; chmod o-w it\n");
+  }
+}
+
+TEST_F(ConfigFile, that_cannot_be_one_is_named) {
+  const std::string missing = folder_ / "missing.yaml";
+  EXPECT_EQ(problem(missing), missing + ": error: there is no such file");
+  EXPECT_EQ(problem(folder_), folder_.string() + ": error: it is a directory; name the file in it");
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(problem(pipe), pipe + ": error: it is not a regular file");
+  const std::string large = write("# " + std::string(1 << 20, 'x'), 0600);
+  EXPECT_EQ(problem(large), large + ": error: it is larger than 1MiB; this cannot be a configuration");
+  EXPECT_FALSE(gateway::load_config(large, {}).usable());
+  EXPECT_TRUE(gateway::load_config("", {}).usable()) << "no file at all is no mistake";
+}
+
+TEST(Config, reads_text_only) {
+  struct Row {
+    std::string text;
+    std::string_view said;
+  };
+  const Row kRows[] = {
+      {std::string{"log: {level: \0info}", 19},
+       ":1:14: error: there is a byte here that is no text (0x00); save the file as UTF-8"},
+      {"\xFF\xFEl\x01", ":1:1: error: there is a byte here that is no text (0xff); save the file as UTF-8"},
+      {"log:\n  level: \xC3(\n", ":2:10: error: there is a byte here that is no text (0xc3); save the file as UTF-8"},
+      {"log:\n  level: \xED\xA0\x80\n",
+       ":2:10: error: there is a byte here that is no text (0xed); save the file as UTF-8"},
+      {"log: \x1b[31m\n", ":1:6: error: there is a byte here that is no text (0x1b); save the file as UTF-8"},
+      {"\"\\x1b[31m\": 1\n", ":1:1: error: a key must be short and without control characters"},
+  };
+  for (const Row& row : kRows) {
+    EXPECT_EQ(joined(lines_of(parse(row.text))), kFile + std::string{row.said} + "\n");
+  }
+}
+
+// --- The example, the table, the documentation --------------------------------------------------------------------
+
+TEST(ConfigExample, has_nothing_wrong_but_what_this_version_does_not_have) {
+  const Loaded loaded = parse(example_text());
+  std::vector<std::string> paths;
+  for (const Problem& problem : loaded.problems) {
+    EXPECT_EQ(problem.kind, Problem::Kind::NotInThisVersion) << text_of(problem);
+    EXPECT_TRUE(problem.message.starts_with("not in this version: ")) << text_of(problem);
+    paths.push_back(problem.path);
+  }
+  EXPECT_EQ(paths,
+            (std::vector<std::string>{"upstreams.openai-eu.credentials",
+                                      "upstreams.openai-eu.limits.groups.gpt-5-family",
+                                      "routes.gpt",
+                                      "tenants.search"}));
+}
+
+TEST(ConfigExample, is_accepted_without_those_and_means_the_defaults) {
+  const Loaded loaded = parse(clean_example_text());
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  EXPECT_EQ(loaded.config, gateway::default_config());
+}
+
+void collect(const YAML::Node& node, const gateway::Path& path, std::map<std::string, std::string>& values) {
+  if (node.IsMap() && node.size() > 0) {
+    for (const auto& entry : node) {
+      gateway::Path child = path;
+      child.push_back(entry.first.Scalar());
+      collect(entry.second, child, values);
+    }
+  } else if (node.IsSequence()) {
+    std::string text = "[";
+    for (const auto& item : node)
+      text += (text.size() > 1 ? ", " : "") + (item.IsScalar() ? gateway::yaml_text(item.Scalar()) : "…");
+    values[gateway::text_of(path)] = text + "]";
+  } else {
+    values[gateway::text_of(path)] = node.IsScalar() ? node.Scalar() : "{}";
+  }
+}
+
+TEST(ConfigExample, has_every_key_of_the_table_with_its_default) {
+  // What is only there as a comment is made part of the file; entries that are examples are left out.
+  std::string text = clean_example_text();
+  for (const std::string name : {"tls", "admin_token", "ca_file"}) {
+    const std::size_t at = text.find("# " + name + ": ");
+    ASSERT_NE(at, std::string::npos) << name;
+    text.erase(at, 2);
+  }
+  std::map<std::string, std::string> values;
+  collect(YAML::Load(text), {}, values);
+  std::string whole = example_text();
+  for (const gateway::Key& key : gateway::config_keys()) {
+    SCOPED_TRACE(key.path);
+    std::string path{key.path};
+    if (path.starts_with("upstreams.*")) path.replace(10, 1, "openai");
+    if (path.starts_with("tenants.*")) path.replace(8, 1, "default");
+    const bool plain = path.find_first_of("*[") == std::string::npos;
+    const auto value = values.find(path);
+    if (plain && value != values.end() && !key.standard.empty()) {
+      const bool money = key.type == gateway::Type::Money;
+      EXPECT_EQ(value->second,
+                money                    ? key.standard.substr(1, key.standard.size() - 2)
+                : key.standard == "\"\"" ? ""
+                                         : key.standard);
+    }
+    // Everything else at least has its name there, in an example entry or a comment.
+    const std::size_t dot = path.find_last_of(".*]");
+    const std::string last = path.substr(dot == std::string::npos ? 0 : dot + 1);
+    if (last.empty()) continue;
+    EXPECT_TRUE(matches(whole, "[^a-z_]" + last + "[^a-z_]")) << last;
+    const bool in_example_entry = key.path.starts_with("tenants.*.") || key.path == "upstreams.*.classifier.rules";
+    if (plain && !key.standard.empty() && !in_example_entry && key.type != gateway::Type::Map) {
+      EXPECT_TRUE(value != values.end()) << "is not in the example";
+    }
+  }
+}
+
+TEST(ConfigTable, says_of_every_key_what_it_means_with_a_default_or_an_example_that_it_takes_itself) {
+  for (const gateway::Key& key : gateway::config_keys()) {
+    SCOPED_TRACE(key.path);
+    EXPECT_FALSE(key.meaning.empty());
+    const bool value = key.type != gateway::Type::Map && key.type != gateway::Type::List &&
+                       key.type != gateway::Type::Anything && key.type != gateway::Type::Secret;
+    EXPECT_EQ(key.apply != nullptr, value && key.later.empty()) << "in this version means: it goes somewhere";
+    if (!value) continue;
+    EXPECT_FALSE(key.standard.empty() && key.example.empty());
+    for (const std::string_view text : {key.standard, key.example}) {
+      if (text.empty()) continue;
+      EXPECT_NO_THROW(static_cast<void>(gateway::read_standard(key, text))) << text;
+    }
+  }
+}
+
+TEST(ConfigDocs, are_what_the_table_says) {
+  EXPECT_EQ(text_of_file(std::filesystem::path{PROJECT_ROOT} / "docs/configuration.md"), gateway::config_docs())
+      << "callgate config docs > docs/configuration.md";
+}
+
+TEST(ConfigDocs, show_a_file_that_is_accepted) {
+  const std::string docs = gateway::config_docs();
+  const std::size_t begin = docs.find("```yaml\n") + 8;
+  const std::string sample = docs.substr(begin, docs.find("```", begin) - begin);
+  const Loaded loaded = parse(sample);
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  EXPECT_EQ(loaded.config.retry.bulk.attempts, 6);
+}
+
+// --- The schema ---------------------------------------------------------------------------------------------------
+
+/// Enough of JSON Schema draft-07 for our own; a word that it does not know is a failed test.
+class SchemaCheck {
+ public:
+  explicit SchemaCheck(const json& root) : root_(root) {}
+
+  bool accepts(const json& value) const { return accepts(root_, value); }
+
+ private:
+  bool accepts(const json& schema, const json& value) const {
+    if (schema.is_boolean()) return schema.get<bool>();
+    return std::ranges::all_of(schema.items(),
+                               [&](const auto& rule) { return holds(rule.key(), rule.value(), schema, value); });
+  }
+
+  bool any(const json& schemas, const json& value) const {
+    return std::ranges::any_of(schemas, [&](const json& schema) { return accepts(schema, value); });
+  }
+
+  static bool is_type(const std::string& type, const json& value) {
+    if (type == "integer") return value.is_number_integer();
+    return type == (value.is_number() ? "number" : value.type_name());
+  }
+
+  bool holds(const std::string& word, const json& rule, const json& schema, const json& value) const {
+    if (word == "$ref") return accepts(root_.at(json::json_pointer{rule.get<std::string>().substr(1)}), value);
+    if (word == "anyOf") return any(rule, value);
+    if (word == "oneOf") return std::ranges::count_if(rule, [&](const json& s) { return accepts(s, value); }) == 1;
+    if (word == "allOf") return std::ranges::all_of(rule, [&](const json& s) { return accepts(s, value); });
+    if (word == "not") return !accepts(rule, value);
+    if (word == "const") return value == rule;
+    if (word == "enum") return std::ranges::find(rule, value) != rule.end();
+    if (word == "type") {
+      if (rule.is_string()) return is_type(rule, value);
+      return std::ranges::any_of(rule, [&](const json& type) { return is_type(type, value); });
+    }
+    if (word == "pattern") return !value.is_string() || matches(value.get<std::string>(), rule.get<std::string>());
+    if (word == "minimum") return !value.is_number() || value.get<double>() >= rule.get<double>();
+    if (word == "maximum") return !value.is_number() || value.get<double>() <= rule.get<double>();
+    if (word == "minItems") return !value.is_array() || value.size() >= rule.get<std::size_t>();
+    if (word == "maxItems") return !value.is_array() || value.size() <= rule.get<std::size_t>();
+    if (word == "maxProperties") return !value.is_object() || value.size() <= rule.get<std::size_t>();
+    if (word == "items")
+      return !value.is_array() || std::ranges::all_of(value, [&](const json& v) { return accepts(rule, v); });
+    if (word == "required") {
+      return !value.is_object() ||
+             std::ranges::all_of(rule, [&](const json& name) { return value.contains(name.get<std::string>()); });
+    }
+    if (word == "propertyNames") {
+      return !value.is_object() ||
+             std::ranges::all_of(value.items(), [&](const auto& v) { return accepts(rule, v.key()); });
+    }
+    if (word == "properties" || word == "additionalProperties") {
+      if (!value.is_object()) return true;
+      const json& named = schema.contains("properties") ? schema["properties"] : json::object();
+      for (const auto& [key, child] : value.items()) {
+        if (word == "properties" && named.contains(key) && !accepts(named[key], child)) return false;
+        if (word == "additionalProperties" && !named.contains(key) && !accepts(rule, child)) return false;
+      }
+      return true;
+    }
+    const std::set<std::string> kTalk{"$schema", "title", "description", "default", "examples", "definitions"};
+    EXPECT_TRUE(kTalk.contains(word)) << "the check does not know " << word;
+    return true;
+  }
+
+  const json& root_;
+};
+
+/// By YAML's core schema.
+json json_of(const YAML::Node& node) {
+  if (node.IsMap()) {
+    json out = json::object();
+    for (const auto& entry : node) out[entry.first.Scalar()] = json_of(entry.second);
+    return out;
+  }
+  if (node.IsSequence()) {
+    json out = json::array();
+    for (const auto& item : node) out.push_back(json_of(item));
+    return out;
+  }
+  if (!node.IsScalar()) return nullptr;
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!") return text;
+  if (matches(text, "^(true|True|TRUE)$")) return true;
+  if (matches(text, "^(false|False|FALSE)$")) return false;
+  if (matches(text, "^([-+]?[0-9]{1,18})$")) return std::stoll(text);
+  if (matches(text, "^([-+]?(\\.[0-9]+|[0-9]+(\\.[0-9]*)?)([eE][-+]?[0-9]+)?)$")) return std::stod(text);
+  return text;
+}
+
+json schema() { return json::parse(gateway::config_schema()); }
+
+TEST(ConfigSchema, refuses_what_it_can_see_to_be_wrong) {
+  const json root = schema();
+  const SchemaCheck check{root};
+  for (const Mistake& mistake : kMistakes) {
+    if (!mistake.schema_sees) continue;
+    EXPECT_FALSE(check.accepts(json_of(YAML::Load(std::string{mistake.text})))) << mistake.name;
+  }
+  EXPECT_FALSE(check.accepts(json_of(YAML::Load(example_text()))));
+}
+
+TEST(ConfigSchema, takes_what_the_validator_takes) {
+  const json root = schema();
+  const SchemaCheck check{root};
+  const std::string kGood[] = {
+      clean_example_text(),
+      "{}",
+      "retry:\n",
+      "retry: {base: \"${env:X:-5s}\", on_timeout: True, bulk: {attempts: \"${X:-5}\"}}",
+      "upstreams: {openai: , mine: {dialect: openai, url: https://h, http: 2}}",
+      "upstreams: {openai: {limits: {concurrent: 0, adaptive: true}, credentials: [], replay_safe: [/a]}}",
+      "listen: {data: \"[::1]:0\", health: 0.0.0.0:80, hosts: [a]}",
+      "limits: {buffered_bytes: 134217728, body_bytes: 1MiB}",
+      "retry: {budget: {share: 0.5}}\nmemo: {final_failure: 15000ms}\nprices: {fallback: {input_usd_per_mtok: "
+      "\"5\"}}",
+      "budget: {status: 402}\nidempotency: {on_caller_gone: {linger: 15s}}\nqueues: {}\nprices: {files: }",
+  };
+  for (const std::string& text : kGood) {
+    EXPECT_TRUE(parse(text).usable()) << text << joined(lines_of(parse(text)));
+    EXPECT_TRUE(check.accepts(json_of(YAML::Load(text)))) << text;
+  }
+}
+
+// --- Mutations ----------------------------------------------------------------------------------------------------
+
+std::string mutate(std::string text, std::mt19937& random) {
+  const auto below = [&](std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>{0, bound - 1}(random);
+  };
+  static const std::string kPieces[] = {
+      "{",    "}",    "[",    "]",     ":",   ": ", "- ", "\n",   "\t", "  ", "\"", "'", "*a",
+      "&a ",  "!!x ", "#",    "|",     ">",   "? ", "${", "${A}", "$$", "~",  "-1", "0", "9999999999999999999",
+      "\xFF", "\0",   "<<: ", "---\n", "...", "%",  "@",  ","};
+  for (std::size_t changes = 1 + below(3); changes > 0 && !text.empty(); --changes) {
+    const std::size_t at = below(text.size());
+    switch (below(6)) {
+      case 0:
+        text.erase(at, 1 + below(20));
+        break;
+      case 1:
+        text.insert(at, kPieces[below(std::size(kPieces))]);
+        break;
+      case 2:
+        text[at] = static_cast<char>(below(256));
+        break;
+      case 3:
+        text.insert(at, text.substr(below(text.size()), below(200)));
+        break;
+      case 4:
+        text.resize(at);
+        break;
+      default:
+        std::swap(text[at], text[below(text.size())]);
+        break;
+    }
+  }
+  return text;
+}
+
+// Goal: nothing that stands in a file makes the reader crash, and every problem can be found and acted on. Method: a
+// thousand changed examples; those that are still accepted must satisfy the schema as well.
+TEST(ConfigMutations, never_crash_and_every_problem_has_a_place) {
+  const json root = schema();
+  const SchemaCheck check{root};
+  const std::string sources[] = {example_text(), clean_example_text()};
+  std::size_t accepted = 0;
+  for (unsigned seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random{seed};
+    const std::string text = mutate(sources[seed % 2], random);
+    const Loaded loaded = parse(text);
+    for (const Problem& problem : loaded.problems) {
+      EXPECT_EQ(problem.file, kFile);
+      EXPECT_GT(problem.line, 0) << text_of(problem);
+      EXPECT_GT(problem.column, 0) << text_of(problem);
+      EXPECT_FALSE(problem.message.empty());
+      EXPECT_LT(text_of(problem).size(), 1000U) << text_of(problem);
+      EXPECT_EQ(text_of(problem).find('\n'), std::string::npos) << text_of(problem);
+    }
+    if (loaded.usable()) {
+      ++accepted;
+      EXPECT_TRUE(check.accepts(json_of(YAML::Load(text)))) << text;
+    }
+    if (testing::Test::HasFailure()) break;
+  }
+  EXPECT_GT(accepted, 50U) << "else the schema was hardly asked";
+  EXPECT_LT(accepted, 500U) << "else the mutations are too tame";
+}
+
+}  // namespace
