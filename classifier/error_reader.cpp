@@ -222,16 +222,19 @@ class Reader {
     if (const Json* delay = member(detail, "retryDelay"); delay != nullptr && facts.retry_delay.empty()) {
       facts.retry_delay = text_of(*delay).substr(0, kWordMax);
     }
-    const Json* violations = member(detail, "violations");
-    if (violations == nullptr || !violations->is_array()) return;
-    for (const Json& violation : *violations) {
-      const Json* id = member(violation, "quotaId");
-      if (id != nullptr && (text_of(*id).contains("PerDay") || text_of(*id).contains("Daily")))
-        add_word("quota_per_day");
-      if (const Json* value = member(violation, "quotaValue")) {
-        if (text_of(*value) == "0" || (value->is_number() && value->get<double>() == 0.0)) add_word("quota_of_zero");
-      }
+    if (const Json* metadata = member(detail, "metadata")) quota(*metadata, "quota_limit", "quota_limit_value");
+    if (const Json* violations = member(detail, "violations"); violations != nullptr && violations->is_array()) {
+      for (const Json& violation : *violations) quota(violation, "quotaId", "quotaValue");
     }
+  }
+
+  void quota(const Json& object, std::string_view id_key, std::string_view value_key) {
+    const Json* id = member(object, id_key);
+    if (id != nullptr && (text_of(*id).contains("PerDay") || text_of(*id).contains("Daily")))
+      add_word("quota_per_day");
+    const Json* value = member(object, value_key);
+    if (value == nullptr) return;
+    if (text_of(*value) == "0" || (value->is_number() && value->get<double>() == 0.0)) add_word("quota_of_zero");
   }
 };
 

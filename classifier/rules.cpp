@@ -82,6 +82,8 @@ constexpr Rule kCommonRules[] = {
     {kAny, "*invalid_api_key", "", Auth},
     {kAny, "*api_key_invalid", "", Auth},
     {kAny, "*api_key_expired", "", Auth},
+    {kAny, "key_invalid", "", Auth},
+    {kAny, "key_expired", "", Auth},
     {kAny, "*token_expired", "", Auth},
     {kAny, "*expired_token", "", Auth},
     {kAny, "missing_api_key", "", Auth},
@@ -148,6 +150,7 @@ constexpr Rule kCommonRules[] = {
     {kLongPeriodOn, "", "per month", QuotaExhausted},
     {kLongPeriodOn, "", "calls / month", QuotaExhausted},
     {kLongPeriodOn, "", "daily limit", QuotaExhausted},
+    {kLongPeriodOn, "", "daily rate limit", QuotaExhausted},
     {kLongPeriodOn, "", "monthly limit", QuotaExhausted},
     {kLongPeriodOn, "", "models-per-day", QuotaExhausted},
 
@@ -185,6 +188,7 @@ constexpr Rule kCommonRules[] = {
 
     {kPlaceOn, "", "location is not supported", Permission},
     {kPlaceOn, "", "country, region, or territory", Permission},
+    {kCredentialOn, "", "organization has been disabled", Permission},
 
     {kMissingOn, "", "model*does not exist", NotFound},
     {kMissingOn, "", "model*not found", NotFound},
@@ -221,8 +225,9 @@ constexpr Rule kCommonRules[] = {
     {kThrottleOn, "throttling", "", RateLimited},
     {k5xx | kNone, "resource_exhausted", "", RateLimited},
     {kNone, "cancelled", "", Cancelled},
-    {kNone, "invalid_request", "", InvalidRequest},
-    {kNone, "invalid_argument", "", InvalidRequest},
+    {kNone, "invalid*", "", InvalidRequest},
+    {kNone, "unsupported*", "", InvalidRequest},
+    {kNone, "missing*", "", InvalidRequest},
     {kNone, "bad_request", "", InvalidRequest},
     {kNone, "failed_precondition", "", InvalidRequest},
     {kNone, "permission_denied", "", Permission},

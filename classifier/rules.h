@@ -55,8 +55,8 @@ enum class Retry : std::uint8_t { ByClass, Yes, No };
   return letters;
 }
 
-/// A word of a table, as some provider spells it; with "*" before it, the end of one. Its letters are taken by the
-/// compiler, so that a lookup only compares them.
+/// A word of a table, as some provider spells it; with "*" before it the end of one, with "*" behind it the
+/// beginning. Its letters are taken by the compiler, so that a lookup only compares them.
 class Word {
  public:
   consteval Word(const char* spelling) : spelling_(spelling) {  // Implicit: rows are written with plain literals.
@@ -68,7 +68,8 @@ class Word {
   [[nodiscard]] constexpr bool empty() const { return size_ == 0; }
   [[nodiscard]] constexpr bool fits(std::string_view letters) const {
     const std::string_view own{letters_.data(), size_};
-    return spelling_.starts_with('*') ? letters.ends_with(own) : letters == own;
+    if (spelling_.starts_with('*')) return letters.ends_with(own);
+    return spelling_.ends_with('*') ? letters.starts_with(own) : letters == own;
   }
 
  private:

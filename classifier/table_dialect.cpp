@@ -49,9 +49,10 @@ struct Body {
         gzip_magic || same_name(encoding, "gzip") || same_name(encoding, "x-gzip") || same_name(encoding, "deflate");
     // The header may lie: then the bytes are read as they are.
     if (auto out = known ? inflate(text, kInflateMax) : std::nullopt) {
+      // A cut one reads as what it is; one beyond the limit is as good as one of which only the beginning is there.
+      whole = whole && (out->whole || out->text.size() < kInflateMax);
       inflated = std::move(out->text);
       text = inflated;
-      whole = whole && out->whole;
     } else if (!known) {
       readable = false;
     }

@@ -33,7 +33,14 @@ constexpr Rule kRules[] = {
     // Old accounts get this sentence with no code at all. Google says the same of a minute's quota, so it is no
     // rule for all.
     {k429 | kNone, "", "exceeded your current quota", QuotaExhausted},
-    {k401, "", "deactivated", Auth},
+    // Beside a 403 it is the project that may not, not the model that is missing.
+    {k403, "model_not_found", "", Permission},
+    // A response that failed over a picture which the caller gave.
+    {kNone, "image_content_policy_violation", "", ContentPolicy},
+    {kNone, "image_file_not_found", "", NotFound},
+    {kNone, "image_*", "", InvalidRequest},
+    {kNone, "empty_image_file", "", InvalidRequest},
+    {kNone, "failed_to_download_image", "", InvalidRequest},
 };
 
 struct TypeRow {

@@ -133,7 +133,6 @@ bool read_answer(PaddedJson json, Reading& into) {
     });
     if (!whole) return false;
     if (error || type == "error") into.error = json.text;
-    into.any_content = into.any_content || into.content;
     return true;
   });
 }
@@ -176,7 +175,6 @@ void read_event(std::string_view name, PaddedJson json, Reading& into) {
     });
   });
   if (error && (read || name == "error")) into.error = json.text;
-  into.any_content = into.any_content || into.content;
 }
 
 /// The event is the document: {"type":"error","error":{"type","message"}}.

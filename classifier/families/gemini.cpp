@@ -30,7 +30,6 @@ constexpr std::string_view kRefusals[] = {"SAFETY",
 // Members by which an answer of one of the operations is known.
 constexpr std::string_view kAnswers[] = {"candidates",
                                          "promptFeedback",
-                                         "usageMetadata",
                                          "embedding",
                                          "embeddings",
                                          "totalTokens",
@@ -76,8 +75,9 @@ void read_parts(Value& value, Reading& into) {
   });
 }
 
-void read_candidates(Value& value, Reading& into) {
-  walk::elements(value, [&](Value candidate) {
+/// Whether there is any.
+bool read_candidates(Value& value, Reading& into) {
+  const auto count = walk::elements(value, [&](Value candidate) {
     std::int64_t index = 0;
     std::string finish;
     walk::object_members(candidate, [&](std::string_view key, Value& part) {
@@ -96,6 +96,7 @@ void read_candidates(Value& value, Reading& into) {
     into.choices.ended(static_cast<std::uint64_t>(index));
     if (index == 0) into.finish = finish;
   });
+  return count.value_or(0) > 0;
 }
 
 struct Chunk {
@@ -112,8 +113,7 @@ struct Chunk {
   void member(std::string_view key, Value& value) {
     into.answered = into.answered || among(kAnswers, key);
     if (key == "candidates") {
-      candidates = true;
-      read_candidates(value, into);
+      candidates = read_candidates(value, into) || candidates;
     } else if (key == "usageMetadata") {
       read_usage(value, into);
     } else if (key == "modelVersion") {

@@ -3,6 +3,8 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -49,10 +51,15 @@ Effect effect_of(std::string_view type) {
   return Effect::None;
 }
 
+/// The same number has several spellings; where they differ, some are only there for form and say zero.
+void keep_largest(std::optional<std::int64_t>& into, Value& value) {
+  if (const auto number = walk::count(value)) into = std::max(into.value_or(0), *number);
+}
+
 /// `*_details`, whatever the front of its name: parts of the counts beside it.
-void read_details(Value value, Reported& reported) {
+void read_details(Value value, Reported& reported, std::optional<std::int64_t>& cached) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
-    if (key == "cached_tokens") walk::keep_count(reported.cached, part);
+    if (key == "cached_tokens") keep_largest(cached, part);
     if (key == "cache_write_tokens") walk::keep_count(reported.written, part);
     if (key == "reasoning_tokens") walk::keep_count(reported.reasoning, part);
   });
@@ -60,6 +67,7 @@ void read_details(Value value, Reported& reported) {
 
 void read_usage(Value value, Reading& into) {
   Reported now = into.reported;
+  std::optional<std::int64_t> cached;
   bool duration = false;
   bool any = false;
   const bool object = walk::object_members(value, [&](std::string_view key, Value& part) {
@@ -71,14 +79,15 @@ void read_usage(Value value, Reading& into) {
     } else if (key == "total_tokens") {
       walk::keep_count(now.total, part);
     } else if (key == "cached_tokens" || key == "num_cached_tokens" || key == "prompt_cache_hit_tokens") {
-      walk::keep_count(now.cached, part);
+      keep_largest(cached, part);
     } else if (key.ends_with("_details")) {
-      read_details(part, now);
+      read_details(part, now, cached);
     } else if (key == "type") {
       duration = walk::text(part) == "duration";
     }
   });
   if (!object || !any || duration) return;
+  if (cached) now.cached = cached;
   into.reported = now;
   into.usage_seen = true;
   into.usage_changed = true;
@@ -189,17 +198,16 @@ bool read_answer(PaddedJson json, Reading& into) {
     if (!walker.walk(object.value_unsafe())) return false;
     walker.keep_finish();
     if (walker.says_error()) into.error = json.text;
-    into.any_content = into.any_content || into.content;
     return true;
   });
 }
 
 void read_event(std::string_view, PaddedJson json, Reading& into) {
-  if (json.text == "[DONE]") {
+  if (trimmed(json.text) == "[DONE]") {
     into.terminal = into.complete = true;
     return;
   }
-  const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
+  (void)walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
     auto object = document.get_object();
     if (object.error()) return false;
     Walker walker{.into = into};
@@ -212,8 +220,6 @@ void read_event(std::string_view, PaddedJson json, Reading& into) {
     into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
     return true;
   });
-  if (!read) return;
-  into.any_content = into.any_content || into.content;
 }
 
 /// SDKs take a body under any other key than "error" for no body, and read message, type, param and code there.

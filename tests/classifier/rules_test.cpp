@@ -26,10 +26,12 @@ TEST(Word, does_not_look_at_case_separators_and_a_last_error) {
   static_assert(!Word{"limit"}.fits("ratelimit"));
 }
 
-TEST(Word, with_a_star_looks_at_the_end) {
+TEST(Word, with_a_star_looks_at_one_end) {
   static_assert(Word{"*_not_found"}.fits("modelnotfound"));
   static_assert(Word{"*_not_found"}.fits("notfound"));
   static_assert(!Word{"*_not_found"}.fits("notfoundincache"));
+  static_assert(Word{"invalid_*"}.fits("invalidvalue"));
+  static_assert(!Word{"invalid_*"}.fits("isinvalid"));
   EXPECT_TRUE(Word{"*_not_found"}.fits(letters_of("DeploymentNotFound")));
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <random>
+#include <string>
 #include <string_view>
 
 #include "classifier/dialect.h"
@@ -119,6 +120,16 @@ TEST(ReadUsage, unknown_is_not_zero_and_junk_is_unknown) {
   EXPECT_EQ(usage_of("anthropic", "/v1/messages/count_tokens", R"({"input_tokens":2095})"), " unknown unfinished")
       << "counting is free";
   EXPECT_EQ(usage_of("gemini", "/v1beta/models/m:countTokens", R"({"totalTokens":31})"), " unknown unfinished");
+}
+
+TEST(ReadUsage, of_several_spellings_of_the_cached_input_the_largest_counts) {
+  for (const std::string_view usage : {R"("num_cached_tokens":5,"prompt_tokens_details":{"cached_tokens":0})",
+                                       R"("prompt_tokens_details":{"cached_tokens":5},"prompt_cache_hit_tokens":0)",
+                                       R"("cached_tokens":0,"prompt_token_details":{"cached_tokens":5})"}) {
+    const std::string body =
+        R"({"model":"m","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1,)" + std::string{usage} + "}}";
+    EXPECT_EQ(usage_of("openai", "/v1/chat/completions", body), "m 9 5 0 0 1 0 unfinished") << usage;
+  }
 }
 
 TEST(ReadUsage, names_are_bounded) {
