@@ -30,7 +30,7 @@
 
 // Who owns what: Engine has Realms (one per CA file), a Realm has Shards (one curl multi handle each), a Shard has the
 // Transfers that curl works on. A Transfer is one easy handle with its request and answer; it outlives its Exchange
-// only as a spare. Sockets are ours, curl borrows them.
+// only as a spare. Sockets are curl's, and we watch them.
 //
 // Every call into a multi handle goes through Shard::enter(), and what it leads to is done by Shard::turn() after it
 // has returned: curl must not be called from its own callbacks. No story runs inside: Signal::ring() posts.
@@ -51,6 +51,9 @@ constexpr std::size_t kComfortable = 32;            // Transfers that a shard ta
 constexpr long kPooledMax = 1024;                   // Connections of one shard, those in use included.
 constexpr std::size_t kSparesMax = 32;
 constexpr int kStaleMax = 3;                        // Pooled connections found dead before a fresh one is demanded.
+constexpr auto kRefusalMax = std::chrono::milliseconds{500};  // See answered_early().
+constexpr auto kRest = std::chrono::milliseconds{50};         // See Socket::on_writable().
+constexpr int kWritesTrusted = 16;                  // Times that a socket may be writable before we ask if it helped.
 constexpr int kLapsMax = 8;                         // Of curl's "again, at once", before others have their turn.
 constexpr std::chrono::hours kForEver{24};
 constexpr std::chrono::seconds kSeeOut{1};          // For a transfer whose answer is known to be complete.
@@ -94,9 +97,15 @@ class Shard;
 
 /// One of curl's sockets, watched on our io_context. It stays registered while its connection is pooled, so that
 /// using it again costs nothing; a wait that is still pending then is simply taken up again.
+///
+/// It is closed by us only when curl says so. Until a request has gone out on it, curl 7.88.1 may close it by itself
+/// and tell us only afterwards, or not at all if the number is at once in use again; then it must just be let go.
 class Socket : public std::enable_shared_from_this<Socket> {
  public:
   Socket(asio::io_context& io, Shard& shard) : shard_(&shard), descriptor_(io) {}
+  ~Socket() { let_go(); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
 
   [[nodiscard]] bool adopt(int socket) {
     boost::system::error_code error;
@@ -110,36 +119,40 @@ class Socket : public std::enable_shared_from_this<Socket> {
   }
   void watch() {
     wait_for(CURL_POLL_IN, Descriptor::wait_read, CURL_CSELECT_IN);
-    wait_for(CURL_POLL_OUT, Descriptor::wait_write, CURL_CSELECT_OUT);
+    if (!resting) wait_for(CURL_POLL_OUT, Descriptor::wait_write, CURL_CSELECT_OUT);
   }
   void close() {
     shard_ = nullptr;
     boost::system::error_code ignored;
     descriptor_.close(ignored);
   }
-  /// It was only lent to us.
-  void give_back() {
+  void let_go() {
     shard_ = nullptr;
-    [[maybe_unused]] const int socket = descriptor_.release();
+    if (descriptor_.is_open()) descriptor_.release();
   }
   [[nodiscard]] bool is_open() const { return shard_ != nullptr; }
   [[nodiscard]] Shard* shard() const { return shard_; }
   [[nodiscard]] int number() { return descriptor_.native_handle(); }
+  [[nodiscard]] int wanted() const { return wanted_; }
 
-  bool ours = true;               // curl's resolver makes some of its own.
+  bool is_connection = true;      // Not one of curl's resolver.
   int local_port = 0;             // With the peer, this is how curl names a connection to us.
   std::string peer{};
+  bool resting = false;           // Not asked whether it is writable, for a while.
+  std::uint64_t moved = 0;        // Bytes of bodies that had left when we last looked.
   int users = 0;                  // Transfers whose request went out on it and that have not ended.
-  bool used = false;
+  bool used = false;              // A request has gone out on it.
   std::optional<TcpState> at_close{};
 
  private:
   void wait_for(int poll, Descriptor::wait_type type, int event);
+  void on_writable();
 
   Shard* shard_;                  // Null once closed.
   Descriptor descriptor_;
   int wanted_ = CURL_POLL_NONE;
   int pending_ = CURL_POLL_NONE;
+  int writes_ = 0;
 };
 
 /// One set of authorities that are believed. Connections and TLS sessions are never shared beyond it: a session that
@@ -174,10 +187,16 @@ struct Transfer {
   [[nodiscard]] bool prepare(Outbound outbound, Signal& to_ring, Realm& in);
   void clear();
 
+  [[nodiscard]] bool http2() const { return dressed_for->http == 2; }
+  /// Needs a connection of its own: curl 7.88.1 fails when it uses one again on which it spoke HTTP/2 without TLS.
+  [[nodiscard]] bool alone() const { return http2() && !to.tls; }
+
   /// All of the request has left, as far as curl knows.
   [[nodiscard]] bool all_sent() const;
+  /// False if curl, whose reused connection ended without an answer, is about to send again what may have been read.
+  [[nodiscard]] bool may_be_sent();
   /// The answer is here in full although the request has not left in full: nothing is gained by waiting for that.
-  [[nodiscard]] bool answered_early() const;
+  [[nodiscard]] bool answered_early(TimePoint now) const;
   void ring() const {
     if (signal != nullptr) signal->ring();
   }
@@ -203,15 +222,17 @@ struct Transfer {
   AnswerHeadReader head{};
   std::string data{};              // Of the body, waiting to be read.
   std::uint64_t received = 0;
+  TimePoint heard{};               // When something of the answer came last.
   bool paused = false;
   std::optional<Exchange::Got> outcome{};  // End or Failed.
   Transport transport = Transport::Reset;
   std::string failure{};
 
   bool on_wire = false;            // curl has begun to send it.
-  bool sent = false;               // As it was when the transfer ended.
+  bool sent = false;               // As it was when its connection or the transfer ended.
   int stale = 0;                   // Connections that had been closed under us before anything was sent.
   bool start_over = false;
+  bool denied = false;             // Sending it again was.
   std::shared_ptr<Socket> socket{};        // On which it went out.
   std::optional<TcpState> before{};        // That socket, just before.
 };
@@ -234,7 +255,8 @@ class Shard {
   int open_socket(curl_sockaddr& address);
   void forget(const Socket& socket);
   std::shared_ptr<Socket> socket_of(int local_port, const std::string& peer);
-  void progress() { fruitless_ = 0; }
+  [[nodiscard]] std::uint64_t moved_on(const Socket& socket) const;
+  void rest(std::shared_ptr<Socket> socket);
 
  private:
   template <typename Call>
@@ -266,7 +288,8 @@ class Shard {
   std::vector<std::unique_ptr<Transfer>> doomed_{};         // Given up from inside a callback.
   std::vector<std::shared_ptr<Socket>> fresh_{};            // Opened, not yet used.
   std::unordered_multimap<int, std::shared_ptr<Socket>> named_{};  // By local port.
-  int fruitless_ = 0;
+  std::vector<std::shared_ptr<Socket>> resting_{};
+  TimePoint rested_at_{};
 };
 
 class Engine {
@@ -302,9 +325,24 @@ void Socket::wait_for(int poll, Descriptor::wait_type type, int event) {
   descriptor_.async_wait(type, [self = shared_from_this(), poll, event](const boost::system::error_code& error) {
     self->pending_ &= ~poll;
     if (error || !self->is_open() || (self->wanted_ & poll) == 0) return;
+    if (event == CURL_CSELECT_OUT) {
+      self->on_writable();
+    } else {
+      self->resting = false;
+    }
     self->shard_->ready(self->number(), event);
     self->watch();
   });
+}
+
+/// curl 7.88.1 asks for writability while an HTTP/2 upload waits for the provider's window: it would be told so for
+/// ever, at 100 % CPU. What opens the window comes in, so it is asked again after that, or after a rest.
+void Socket::on_writable() {
+  if (++writes_ % kWritesTrusted != 0) return;
+  const std::uint64_t before = std::exchange(moved, shard_->moved_on(*this));
+  if (moved != before) return;
+  resting = true;
+  shard_->rest(shared_from_this());
 }
 
 Realm::~Realm() {
@@ -325,7 +363,7 @@ Shard& Realm::pick() {
 
 std::size_t on_header(char* text, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
-  transfer.shard->progress();
+  transfer.heard = Clock::now();
   const bool was_complete = transfer.head.complete();
   if (!transfer.head.line({text, size})) return 0;
   if (transfer.head.complete() && !was_complete) transfer.ring();
@@ -334,7 +372,7 @@ std::size_t on_header(char* text, std::size_t, std::size_t size, void* self) {
 
 std::size_t on_body(char* bytes, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
-  transfer.shard->progress();
+  transfer.heard = Clock::now();
   if (transfer.data.size() + size > kHeldMax) {
     transfer.paused = true;
     return CURL_WRITEFUNC_PAUSE;
@@ -348,13 +386,7 @@ std::size_t on_body(char* bytes, std::size_t, std::size_t size, void* self) {
 /// Just before a request is sent: the last moment at which sending it is our decision.
 int on_request(void* self, char* peer_ip, char*, int peer_port, int local_port) {
   auto& transfer = *static_cast<Transfer*>(self);
-  transfer.shard->progress();
-  if (transfer.on_wire) {
-    // curl sends it again by itself, since the reused connection ended without an answer.
-    if (!transfer.socket || !never_delivered(transfer.before, transfer.socket->at_close)) return CURL_PREREQFUNC_ABORT;
-    transfer.leave_socket();
-    transfer.on_wire = false;
-  }
+  if (!transfer.may_be_sent()) return CURL_PREREQFUNC_ABORT;
   const std::string peer = std::string{peer_ip} + " " + std::to_string(peer_port);
   std::shared_ptr<Socket> socket = transfer.shard->socket_of(local_port, peer);
   if (socket) transfer.before = tcp_state(socket->number());
@@ -378,13 +410,14 @@ CURLcode on_tls(CURL*, void* connection, void* realm) {
 }
 
 curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) {
-  return static_cast<Transfer*>(self)->shard->open_socket(*address);
+  auto& transfer = *static_cast<Transfer*>(self);
+  return transfer.may_be_sent() ? transfer.shard->open_socket(*address) : CURL_SOCKET_BAD;
 }
 
 int on_close(void* self, curl_socket_t number) {
   auto& sockets = static_cast<Engine*>(self)->sockets;
   const auto found = sockets.find(number);
-  assert(found != sockets.end());
+  if (found == sockets.end()) return ::close(number);
   Socket& socket = *found->second;
   if (socket.used) socket.at_close = tcp_state_at_close(number);
   socket.shard()->forget(socket);
@@ -464,7 +497,7 @@ bool Transfer::prepare(Outbound outbound, Signal& to_ring, Realm& in) {
     set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(!two     ? CURL_HTTP_VERSION_1_1
                                                       : to.tls ? CURL_HTTP_VERSION_2TLS
                                                                : CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE));
-    set(easy, CURLOPT_PIPEWAIT, two ? 1L : 0L);
+    set(easy, CURLOPT_PIPEWAIT, two && to.tls ? 1L : 0L);
     const auto connect = wire.connect_timeout.count() > 0 ? wire.connect_timeout : kForEver;
     set(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(connect.count()));
   }
@@ -477,8 +510,8 @@ bool Transfer::prepare(Outbound outbound, Signal& to_ring, Realm& in) {
     set(easy, CURLOPT_URL, (wire.base_url + request.target).c_str());
     set(easy, CURLOPT_REQUEST_TARGET, nullptr);
   }
-  set(easy, CURLOPT_FRESH_CONNECT, 0L);
-  set(easy, CURLOPT_FORBID_REUSE, 0L);
+  set(easy, CURLOPT_FRESH_CONNECT, alone() ? 1L : 0L);
+  set(easy, CURLOPT_FORBID_REUSE, alone() ? 1L : 0L);
 
   const bool with_body = sends_body(request);
   set(easy, CURLOPT_HTTPGET, 1L);
@@ -515,7 +548,7 @@ void Transfer::clear() {
   signal = nullptr;
   head.begin(false);
   data.clear();
-  if (data.capacity() > kIdleCapacity) data = std::string{};
+  if (data.capacity() > kIdleCapacity) data.shrink_to_fit();
   received = 0;
   paused = false;
   outcome.reset();
@@ -524,6 +557,7 @@ void Transfer::clear() {
   sent = false;
   stale = 0;
   start_over = false;
+  denied = false;
   before.reset();
 }
 
@@ -541,10 +575,23 @@ bool Transfer::all_sent() const {
   return head_bytes > 0 && (!request.body || static_cast<std::uint64_t>(body) >= request.body->size());
 }
 
-bool Transfer::answered_early() const {
-  if (!head.complete()) return false;
+bool Transfer::may_be_sent() {
+  if (!on_wire) return true;
+  denied = !socket || !never_delivered(before, socket->at_close);
+  if (denied) return false;
+  leave_socket();
+  on_wire = false;
+  sent = false;
+  return true;
+}
+
+/// With a length that is certain. HTTP/2 often has none, and curl does not show us the end of the provider's half: then
+/// a refusal is taken to be over when nothing more comes of it. (A success is not: it may still be on its way.)
+bool Transfer::answered_early(TimePoint now) const {
+  if (!head.complete() || all_sent()) return false;
   const auto length = head.body_length();
-  return length && received >= *length && !all_sent();
+  if (length) return received >= *length;
+  return http2() && head.status() >= 300 && now - heard >= kRefusalMax;
 }
 
 void Transfer::fail(Transport how, std::string why) {
@@ -574,7 +621,6 @@ constexpr Fault kFaults[] = {
     {CURLE_PARTIAL_FILE, Transport::Reset, "the answer was cut short"},
     {CURLE_SEND_ERROR, Transport::Reset, "broken while the request was being sent"},
     {CURLE_RECV_ERROR, Transport::Reset, "connection reset"},
-    {CURLE_ABORTED_BY_CALLBACK, Transport::Reset, "closed without an answer"},  // See on_request().
     {CURLE_HTTP2, Transport::Reset, "HTTP/2 error"},
     {CURLE_HTTP2_STREAM, Transport::Reset, "the HTTP/2 stream was reset"},
     {CURLE_UNSUPPORTED_PROTOCOL, Transport::Reset, "the answer is not HTTP"},
@@ -589,13 +635,15 @@ std::string_view behind(std::string_view message, std::string_view mark) {
 }
 
 void Transfer::finish(CURLcode code) {
-  sent = all_sent() && !(socket && never_delivered(before, socket->at_close));
-  if (head.complete() && (code == CURLE_OK || answered_early())) {
+  sent = (sent || all_sent()) && !(socket && never_delivered(before, socket->at_close));
+  if (head.complete() && (code == CURLE_OK || answered_early(Clock::now()))) {
     outcome = Exchange::Got::End;
     ring();
     return;
   }
   if (!head.refusal().empty()) return fail(Transport::Reset, std::string{head.refusal()});
+  if (denied) code = CURLE_GOT_NOTHING;
+  if (code == CURLE_OK) code = CURLE_PARTIAL_FILE;  // To curl, half a head can be an answer.
 
   Fault fault{code, Transport::Reset, "the exchange failed"};
   for (const Fault& known : kFaults) {
@@ -619,8 +667,8 @@ void Transfer::finish(CURLcode code) {
   } else if (code == CURLE_COULDNT_CONNECT && os_error != 0) {
     text = std::strerror(static_cast<int>(os_error));
     text.front() = classifier::lower(text.front());
-  } else if (code == CURLE_SSL_CONNECT_ERROR && (os_error == ECONNRESET || message.find("SYSCALL") != std::string_view::npos ||
-                                                 message.find("unexpected eof") != std::string_view::npos)) {
+  } else if (code == CURLE_SSL_CONNECT_ERROR &&
+             (message.find("reset by peer") != std::string_view::npos || message.find("SSL_ERROR_SYSCALL") != std::string_view::npos)) {
     fault.transport = Transport::Reset;
     text = "connection lost during the TLS handshake";
   }
@@ -673,10 +721,9 @@ void Shard::cancel(std::unique_ptr<Transfer> transfer) {
 /// HTTP/1.1: its connection closes. HTTP/2: curl only notes the reset of the stream, to be sent with the next thing
 /// that goes out. So the connection is closed too if nobody else uses it, else somebody else's window is touched.
 void Shard::put_out(Transfer& transfer) {
-  const bool multiplexed = transfer.request.wire->http == 2;
   const std::shared_ptr<Socket> socket = transfer.socket;
-  const bool others = multiplexed && socket && socket->users > 1;
-  if (multiplexed && !others) set(transfer.easy, CURLOPT_FORBID_REUSE, 1L);
+  const bool others = transfer.http2() && socket && socket->users > 1;
+  if (transfer.http2() && !others) set(transfer.easy, CURLOPT_FORBID_REUSE, 1L);
   remove(transfer);
   transfer.leave_socket();
   if (others) nudge(*socket);
@@ -706,7 +753,6 @@ void Shard::resume(Transfer& transfer) {
 }
 
 void Shard::socket_action(curl_socket_t socket, int events) {
-  ++fruitless_;
   int running = 0;
   enter([&] { curl_multi_socket_action(multi_, socket, events, &running); });
 }
@@ -744,7 +790,6 @@ void Shard::reap() {
     const CURLcode code = message->data.result;
     Transfer* transfer = nullptr;
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-    progress();
     if (std::exchange(transfer->start_over, false)) {
       remove(*transfer);
       if (++transfer->stale == kStaleMax) set(transfer->easy, CURLOPT_FRESH_CONNECT, 1L);
@@ -762,6 +807,14 @@ void Shard::reap() {
 
 void Shard::wake() {
   const TimePoint now = Clock::now();
+  if (!resting_.empty() && rested_at_ <= now) {
+    for (const auto& socket : std::exchange(resting_, {})) {
+      socket->resting = false;
+      socket->watch();
+    }
+  } else if (!resting_.empty()) {
+    alarm_->no_later_than(rested_at_);
+  }
   if (due_ && *due_ <= now) {
     due_.reset();
     socket_action(CURL_SOCKET_TIMEOUT, 0);
@@ -779,21 +832,47 @@ void Shard::wake() {
 }
 
 int Shard::open_socket(curl_sockaddr& address) {
-  progress();
   const int number = ::socket(address.family, address.socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.protocol);
   if (number < 0) return CURL_SOCKET_BAD;
+  int wanted = CURL_POLL_NONE;
+  if (const auto stale = engine_.sockets.find(number); stale != engine_.sockets.end()) {
+    wanted = stale->second->wanted();  // curl takes the new one for the old one, and will not say it again.
+    stale->second->shard()->forget(*stale->second);
+    stale->second->let_go();
+    engine_.sockets.erase(stale);
+  }
   auto socket = std::make_shared<Socket>(engine_.io, *this);
   if (!socket->adopt(number)) {
     ::close(number);
     return CURL_SOCKET_BAD;
   }
+  socket->want(wanted);
   fresh_.push_back(socket);
   engine_.sockets.emplace(number, std::move(socket));
   return number;
 }
 
+std::uint64_t Shard::moved_on(const Socket& socket) const {
+  std::uint64_t all = 0;
+  for (const Transfer* transfer : transfers_) {
+    if (transfer->socket.get() != &socket) continue;
+    curl_off_t body = 0;
+    curl_easy_getinfo(transfer->easy, CURLINFO_SIZE_UPLOAD_T, &body);
+    all += static_cast<std::uint64_t>(body);
+  }
+  return all;
+}
+
+void Shard::rest(std::shared_ptr<Socket> socket) {
+  if (resting_.empty()) rested_at_ = Clock::now() + kRest;
+  resting_.push_back(std::move(socket));
+  alarm_->no_later_than(rested_at_);
+}
+
 void Shard::forget(const Socket& socket) {
-  progress();
+  for (Transfer* transfer : transfers_) {
+    if (transfer->socket.get() == &socket) transfer->sent = transfer->all_sent();
+  }
   std::erase_if(fresh_, [&](const auto& known) { return known.get() == &socket; });
   const auto [first, last] = named_.equal_range(socket.local_port);
   const auto found = std::find_if(first, last, [&](const auto& entry) { return entry.second.get() == &socket; });
@@ -828,18 +907,19 @@ int Shard::on_socket(CURL*, curl_socket_t number, int what, void* self, void*) {
   auto found = sockets.find(number);
   if (found == sockets.end()) {
     if (what == CURL_POLL_REMOVE) return 0;
-    auto lent = std::make_shared<Socket>(shard.engine_.io, shard);  // The resolver's.
-    if (!lent->adopt(number)) return -1;
-    lent->ours = false;
-    found = sockets.emplace(number, std::move(lent)).first;
+    auto resolver = std::make_shared<Socket>(shard.engine_.io, shard);
+    if (!resolver->adopt(number)) return -1;
+    resolver->is_connection = false;
+    found = sockets.emplace(number, std::move(resolver)).first;
   }
   Socket& socket = *found->second;
   if (what != CURL_POLL_REMOVE) {
     socket.want(what);
-  } else if (socket.ours) {
-    socket.want(CURL_POLL_NONE);
+  } else if (socket.used) {
+    socket.want(CURL_POLL_NONE);  // Pooled, or about to be closed.
   } else {
-    socket.give_back();
+    shard.forget(socket);
+    socket.let_go();
     sockets.erase(found);
   }
   return 0;
@@ -871,7 +951,7 @@ Engine::~Engine() {
   assert(exchanges_ == 0);
   spares_.clear();
   realms_.clear();
-  assert(sockets.empty());
+  for (const auto& [number, socket] : sockets) socket->let_go();
 }
 
 Realm& Engine::realm_of(const std::string& ca_file) {
@@ -915,7 +995,7 @@ void Engine::keep(std::unique_ptr<Transfer> transfer) {
 
 CurlUpstream::Figures Engine::figures() const {
   return {exchanges_, static_cast<std::size_t>(
-                          std::ranges::count_if(sockets, [](const auto& entry) { return entry.second->ours; }))};
+                          std::ranges::count_if(sockets, [](const auto& entry) { return entry.second->is_connection; }))};
 }
 
 // ---- The door
@@ -948,13 +1028,15 @@ class CurlExchange final : public Exchange {
         co_return Got::Data;
       }
       if (transfer.outcome) co_return *transfer.outcome;
-      if (transfer.answered_early()) co_return Got::End;
-      if (Clock::now() >= until) co_return Got::TimedOut;
+      const TimePoint now = Clock::now();
+      if (transfer.answered_early(now)) co_return Got::End;
+      if (now >= until) co_return Got::TimedOut;
       // It may be a long silence, in thousands of streams at once.
       for (std::string* buffer : {&into, &transfer.data}) {
-        if (buffer->capacity() > kIdleCapacity) *buffer = std::string{};
+        if (buffer->capacity() > kIdleCapacity) buffer->shrink_to_fit();
       }
       transfer.alarm->no_later_than(until);
+      if (transfer.http2() && !transfer.all_sent()) transfer.alarm->no_later_than(transfer.heard + kRefusalMax);
       co_await transfer.signal->wait();
     }
   }
