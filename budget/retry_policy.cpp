@@ -41,7 +41,8 @@ NextStep RetryPolicy::after(const FailedAttempt& failed, TimePoint now, double r
   if (once_only(verdict.cls) && failed.same_class_before >= 1) return GaveUp::OnceOnly;
   if (failed.request_sent && !is_refusal(failed.status)) {
     if (!failed.replay_safe) return GaveUp::NotReplaySafe;
-    if (verdict.cls == Class::Timeout && failed.status == 0 && !on_timeout) return GaveUp::NotReplaySafe;
+    // Our own clock: a provider's 504 or 408 is its word, not a timeout of ours.
+    if (verdict.cls == Class::Timeout && failed.status < 300 && !on_timeout) return GaveUp::NotReplaySafe;
   }
   if (failed.number >= attempts) return GaveUp::AttemptsUsed;
   if (verdict.retry_after && *verdict.retry_after > longest_wait) return GaveUp::HintTooLong;

@@ -322,11 +322,9 @@ ErrorFacts read_error(int status, const Headers* headers, std::string_view body)
   facts.status = effective_status(status, reader.status);
   facts.text = own_words(reader.text);
   if (asks_more_than_limit(facts.text)) facts.words.push_back(letters_of("request_above_limit"));
-  // A sentence is no code.
+  // A sentence is no code, and may quote a key.
   const bool sentence = reader.code.find(' ') != std::string::npos;
-  facts.code = tame(!reader.code.empty() && !sentence ? reader.code
-                    : !reader.type.empty()            ? reader.type
-                                                      : reader.code);
+  facts.code = tame(!reader.code.empty() && !sentence ? reader.code : reader.type);
   if (facts.code.empty() && reader.status) facts.code = std::to_string(*reader.status);
   return facts;
 }

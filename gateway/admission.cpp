@@ -7,6 +7,10 @@
 namespace gateway {
 namespace {
 
+constexpr double kLearn = 0.1;
+constexpr std::chrono::milliseconds kShortestWait{1'000};
+constexpr std::chrono::milliseconds kLongestWait{600'000};
+
 std::chrono::milliseconds longest(const Config::Queue::MaxWait& waits, budget::Lane lane) {
   switch (lane) {
     case budget::Lane::Interactive:
@@ -30,14 +34,26 @@ bool LineAdmission::free(const std::string& upstream, const Line& line) const {
 }
 
 Permit LineAdmission::take(const std::string& upstream) {
-  return Permit{[this, upstream] { give_back(upstream); }};
+  return Permit{[this, upstream, since = runtime_.now()] { give_back(upstream, since); }};
 }
 
-void LineAdmission::give_back(const std::string& upstream) {
+void LineAdmission::give_back(const std::string& upstream, TimePoint since) {
   Line& line = lines_[upstream];
   assert(line.in_use > 0);
+  const double held = std::chrono::duration<double>(runtime_.now() - since).count();
+  line.mean_hold_seconds += (line.mean_hold_seconds == 0 ? 1.0 : kLearn) * (held - line.mean_hold_seconds);
   --line.in_use;
   grant(upstream, line);
+}
+
+/// How long a newcomer would wait: those before it, by what a slot was held of late.
+std::chrono::milliseconds LineAdmission::true_wait(const std::string& upstream, const Line& line) const {
+  const auto limit = limits_.concurrent.find(upstream);
+  const int slots = limit == limits_.concurrent.end() ? 1 : std::max(limit->second, 1);
+  const double seconds = static_cast<double>(line.entries.size() + 1) * line.mean_hold_seconds / slots;
+  return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>{seconds}),
+                    kShortestWait,
+                    kLongestWait);
 }
 
 void LineAdmission::grant(const std::string& upstream, Line& line) {
@@ -53,12 +69,16 @@ void LineAdmission::grant(const std::string& upstream, Line& line) {
 task<std::expected<Permit, Refusal>> LineAdmission::admit(const Ask& ask, Signal& signal) {
   const std::string upstream = ask.upstream;
   Line& line = lines_[upstream];
+  // What is begun after its deadline would be paid for nothing.
+  if (runtime_.now() >= ask.deadline) co_return std::unexpected(Refusal{Refusal::Why::Deadline});
   if (signal.draining() && !free(upstream, line)) co_return std::unexpected(Refusal{Refusal::Why::Draining});
   if (line.entries.empty() && free(upstream, line)) {
     ++line.in_use;
     co_return take(upstream);
   }
-  if (waiting_ >= limits_.queue.total) co_return std::unexpected(Refusal{Refusal::Why::QueueFull});
+  if (waiting_ >= limits_.queue.total) {
+    co_return std::unexpected(Refusal{Refusal::Why::QueueFull, true_wait(upstream, line)});
+  }
 
   Entry entry{&signal, ask.again, false};
   // A retry has waited before: it stands behind other retries and before those who have not begun.
@@ -85,7 +105,8 @@ task<std::expected<Permit, Refusal>> LineAdmission::admit(const Ask& ask, Signal
   line.entries.remove(&entry);
   if (signal.stopped()) co_return std::unexpected(Refusal{Refusal::Why::Stopped});
   if (signal.draining()) co_return std::unexpected(Refusal{Refusal::Why::Draining});
-  co_return std::unexpected(Refusal{by_deadline ? Refusal::Why::Deadline : Refusal::Why::WaitedTooLong});
+  const Refusal::Why why = by_deadline ? Refusal::Why::Deadline : Refusal::Why::WaitedTooLong;
+  co_return std::unexpected(Refusal{why, true_wait(upstream, line)});
 }
 
 void LineAdmission::update(AdmissionLimits limits) {

@@ -39,11 +39,13 @@ class LineAdmission final : public Admission {
   };
   struct Line {
     int in_use = 0;
+    double mean_hold_seconds = 0;  // Of late; what a place in the line costs.
     std::list<Entry*> entries{};
   };
   [[nodiscard]] bool free(const std::string& upstream, const Line& line) const;
   [[nodiscard]] Permit take(const std::string& upstream);
-  void give_back(const std::string& upstream);
+  void give_back(const std::string& upstream, TimePoint since);
+  [[nodiscard]] std::chrono::milliseconds true_wait(const std::string& upstream, const Line& line) const;
   void grant(const std::string& upstream, Line& line);
 
   Runtime& runtime_;

@@ -109,7 +109,8 @@ void set_come_back(Headers& headers, const ComeBack& come_back, std::string_view
   set(headers, "Callgate-Retryable", come_back.retryable ? "true" : "false");
   set(headers, "x-should-retry", come_back.sdk_may_retry ? "true" : "false");
 
-  const auto theirs = classifier::find(headers, "retry-after");
+  // A copy: what follows moves the headers about.
+  const std::optional<std::string> theirs{classifier::find(headers, "retry-after")};
   if (come_back.wait) set(headers, "Callgate-Retry-After-Ms", text_of(come_back.wait->count()));
   if (!theirs && !come_back.wait) {
     remove(headers, "retry-after-ms");
@@ -129,7 +130,8 @@ void set_come_back(Headers& headers, const ComeBack& come_back, std::string_view
 
   // The finer form stays only where it agrees; several clients prefer it, and 0 would bring them back at once.
   if (const auto fine = classifier::find(headers, "retry-after-ms")) {
-    if (!usable_seconds(*fine) || sleeps) remove(headers, "retry-after-ms");
+    const bool agrees = usable_seconds(*fine) && come_back.wait && *fine == text_of(come_back.wait->count());
+    if (!agrees || sleeps) remove(headers, "retry-after-ms");
   }
 }
 

@@ -92,6 +92,7 @@ struct Try {
   Attempt attempt{};
   TimePoint began{};
   std::unique_ptr<Exchange> exchange{};
+  bool answered = false;  // The provider has said all that it will, though nothing of it goes on.
 
   [[nodiscard]] const Dialect& dialect() const { return *call.to->dialect; }
   [[nodiscard]] const UpstreamConfig::Timeouts& timeouts() const { return call.to->config.timeouts; }
@@ -113,23 +114,23 @@ struct Try {
 
   void say_detail(std::string_view detail) { attempt.row.detail = detail.substr(0, kDetailMax); }
 
-  void failed(Verdict verdict) { attempt.verdict = std::move(verdict); }
+  void judged(Verdict verdict) { attempt.verdict = std::move(verdict); }
   void failed_by_transport(Transport transport, std::string_view detail) {
     ProviderAnswer answer;
     answer.status = exchange->status();
     answer.headers = &exchange->headers();
     answer.transport = transport;
-    failed(dialect().judge(call.endpoint, answer));
+    judged(dialect().judge(call.endpoint, answer));
     say_detail(detail);
   }
   void timed_out(Clock clock) {
     attempt.callers_deadline = clock == Clock::Caller;
-    failed({.cls = Class::Timeout, .retryable = !attempt.callers_deadline, .rule = "our clock"});
+    judged({.cls = Class::Timeout, .retryable = !attempt.callers_deadline, .rule = "our clock"});
     say_detail(words_of(clock));
   }
   void stopped() {
     attempt.stopped = signal.stopped();
-    failed({.cls = Class::Cancelled, .rule = "stopped"});
+    judged({.cls = Class::Cancelled, .rule = "stopped"});
   }
   /// What is neither data nor an end.
   void broke_off(Exchange::Got got, Clock clock) {
@@ -212,8 +213,9 @@ task<void> hold_whole(Try& t) {
   answer.headers = &t.exchange->headers();
   answer.body = body;
   answer.now = t.services.runtime.wall_now();
-  t.failed(t.dialect().judge(t.call.endpoint, answer));
-  if (t.attempt.good() || t.call.endpoint.understood) {
+  t.judged(t.dialect().judge(t.call.endpoint, answer));
+  // What is only fetched again (a stored answer, a batch) was counted when it was made.
+  if (t.call.request.method == "POST" && (t.attempt.good() || t.call.endpoint.understood)) {
     t.attempt.row.usage = t.dialect().read_usage(t.call.endpoint, t.call.facts, answer);
   }
   t.attempt.providers_answer = true;
@@ -246,11 +248,18 @@ task<void> relay(Try& t, std::string first) {
   answer.body = first;
   answer.truncated = true;
   answer.now = t.services.runtime.wall_now();
-  t.failed(t.dialect().judge(t.call.endpoint, answer));
+  t.judged(t.dialect().judge(t.call.endpoint, answer));
 
   AnswerHead head = t.providers_head();
   add_our_headers(
       head.headers, t.record, static_cast<std::size_t>(t.attempt.row.number), t.attempt.verdict.cls, "provider");
+  if (!t.attempt.good()) {
+    const Verdict& verdict = t.attempt.verdict;
+    const ComeBack come_back{.retryable = verdict.retryable, .wait = verdict.retry_after};
+    set_come_back(head.headers,
+                  come_back,
+                  classifier::find(t.call.request.headers, "user-agent").value_or(std::string_view{}));
+  }
   t.caller.begin(std::move(head), length);
   t.attempt.answer_started = true;
   t.content_began();
@@ -298,7 +307,7 @@ void commit(Try& t) {
 }
 
 void take_error(Try& t, classifier::StreamReader& reader) {
-  t.failed(*reader.error());
+  t.judged(*reader.error());
   t.say_detail("error inside the stream");
   if (t.attempt.answer_started) return;
   t.attempt.providers_answer = true;
@@ -319,6 +328,7 @@ task<void> relay_stream(Try& t) {
   const TimePoint hold_until = t.now() + policy.hold_head;
   const milliseconds idle = t.timeouts().idle;
   TimePoint last_event = t.now();
+  TimePoint heard = t.now();  // A heartbeat of ours is no sign of life of the provider.
   TimePoint last_sent = t.now();
   TimePoint terminal_at{};
   std::uint64_t events = 0;
@@ -326,8 +336,9 @@ task<void> relay_stream(Try& t) {
 
   for (;;) {
     const bool started = t.attempt.answer_started;
-    Bound bound = t.read_bound();
-    if (idle > milliseconds::zero()) bound.also(last_event + idle * kIdleTimesWithoutEvent, Clock::Idle);
+    Bound bound = t.common_bound();
+    bound.also(later(heard, idle), Clock::Idle);
+    bound.also(later(last_event, idle * kIdleTimesWithoutEvent), Clock::Idle);
     if (!started) {
       bound.also(hold_until, Clock::Hold);
       // The provider's head is here: at the end of the SDK's patience it is passed on, which is not a failure.
@@ -342,6 +353,7 @@ task<void> relay_stream(Try& t) {
     if (got == Exchange::Got::Data) {
       reader->feed(piece);
       piece.clear();
+      heard = t.now();
       if (reader->events() != events) {
         events = reader->events();
         last_event = t.now();
@@ -357,6 +369,11 @@ task<void> relay_stream(Try& t) {
       }
     } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Hold) {
       commit(t);
+      // The head must be on its way even if no event has come yet.
+      if (!co_await t.caller.send({})) {
+        t.caller_left();
+        break;
+      }
     } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Heartbeat) {
       if (!co_await t.caller.send(heartbeat)) {
         t.caller_left();
@@ -365,7 +382,7 @@ task<void> relay_stream(Try& t) {
       last_sent = t.now();
       continue;
     } else if (got == Exchange::Got::End || (got == Exchange::Got::TimedOut && bound.clock == Clock::AfterTerminal)) {
-      t.failed(reader->finish(std::nullopt));
+      t.judged(reader->finish(std::nullopt));
       if (reader->error()) take_error(t, *reader);
       if (!started && t.attempt.good()) commit(t);
       if (!t.attempt.answer_started) break;
@@ -377,12 +394,19 @@ task<void> relay_stream(Try& t) {
       break;
     } else {
       // Cut, silent for too long, or nobody wants it any more. A marker that had come makes it whole all the same.
-      t.failed(reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout));
+      t.judged(reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout));
       if (t.attempt.good() && got != Exchange::Got::Stopped) {
         if (!started) commit(t);
-        t.attempt.last.bytes = std::exchange(reader->tail(), {});
+        t.attempt.last.bytes = std::exchange(reader->forward(), {}) + std::exchange(reader->tail(), {});
         t.attempt.last.how = LastWord::How::Finish;
         t.attempt.providers_answer = true;
+        break;
+      }
+      if (reader->error() && t.attempt.answer_started && got != Exchange::Got::Stopped) {
+        // The provider had said why before it broke off: its words and its class stand.
+        take_error(t, *reader);
+        t.attempt.last.how = LastWord::How::Abort;
+        t.attempt.last.bytes = std::exchange(reader->forward(), {}) + std::exchange(reader->tail(), {});
         break;
       }
       t.broke_off(got, bound.clock);
@@ -401,7 +425,7 @@ task<void> relay_stream(Try& t) {
     }
     if (reader->complete()) {
       assert(t.attempt.answer_started);
-      t.failed(reader->finish(std::nullopt));
+      t.judged(reader->finish(std::nullopt));
       t.attempt.last.bytes = std::exchange(reader->tail(), {});
       t.attempt.last.how = LastWord::How::Finish;
       t.attempt.providers_answer = true;
@@ -414,7 +438,8 @@ task<void> relay_stream(Try& t) {
 
 /// Redirects lead a client away from us, and its credentials with it; none is followed or passed on.
 void refuse_redirect(Try& t) {
-  t.failed({.cls = Class::InvalidRequest, .rule = "redirect"});
+  t.judged({.cls = Class::InvalidRequest, .rule = "redirect"});
+  t.answered = true;
   t.say_detail(
       "the provider answered with a redirect, which callgate neither follows nor passes on; check upstreams.*.url");
 }
@@ -445,7 +470,7 @@ task<Attempt> try_once(const Call& call, int number, Services services, Caller& 
       co_await relay_stream(t);
     } else if (status >= 300 && status < 400 && status != 304) {
       refuse_redirect(t);
-    } else if (call.request.method == "HEAD" || (good && !is_json(headers) && !call.endpoint.understood)) {
+    } else if (good && (call.request.method == "HEAD" || (!is_json(headers) && !call.endpoint.understood))) {
       std::string nothing;
       co_await relay(t, std::move(nothing));
     } else {
@@ -461,7 +486,7 @@ task<Attempt> try_once(const Call& call, int number, Services services, Caller& 
   t.attempt.row.cls = t.attempt.verdict.cls;
   t.attempt.row.code = t.attempt.verdict.code;
   // Its body had gone out, and no answer says what became of it.
-  t.attempt.row.possibly_billed = t.attempt.request_sent && !t.attempt.providers_answer;
+  t.attempt.row.possibly_billed = t.attempt.request_sent && !t.attempt.providers_answer && !t.answered;
   t.attempt.row.took = std::chrono::duration_cast<std::chrono::microseconds>(t.now() - t.began);
   co_return std::move(t.attempt);
 }

@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 constexpr int kCallerGoneStatus = 499;  // nginx's; only ever in log, row and metric.
 constexpr milliseconds kDrainRetryAfter{1'000};
 constexpr milliseconds kSdkMaySleep{30'000};
+constexpr milliseconds kWorthMentioning{100};
 
 microseconds span(TimePoint from, TimePoint to) { return std::chrono::duration_cast<microseconds>(to - from); }
 
@@ -47,6 +48,11 @@ Ending own_ending(const Call& call, const CallRecord& record, Outcome outcome, c
   return ending;
 }
 
+/// Who has waited with us already is not sent round again by its SDK.
+bool has_waited(const CallRecord& record) {
+  return !record.attempts.empty() || record.queued > kWorthMentioning || record.backed_off > microseconds::zero();
+}
+
 Ending drained(const Call& call, const CallRecord& record) {
   return own_ending(call,
                     record,
@@ -56,7 +62,7 @@ Ending drained(const Call& call, const CallRecord& record) {
                      .message = "callgate is shutting down; try again",
                      .code = "callgate_draining"},
                     "draining",
-                    {.retryable = true, .wait = kDrainRetryAfter, .sdk_may_retry = true});
+                    {.retryable = true, .wait = kDrainRetryAfter, .sdk_may_retry = !has_waited(record)});
 }
 
 /// The signal said why; whatever the answer's state, it ends accordingly.
@@ -84,10 +90,11 @@ Ending stopped(const Call& call, const CallRecord& record, StopReason why, bool 
                     {});
 }
 
-Ending refused(const Call& call, const CallRecord& record, const Refusal& refusal, bool waited_before) {
+Ending refused(const Call& call, const CallRecord& record, const Refusal& refusal, TimePoint now) {
   if (refusal.why == Refusal::Why::Draining) return drained(call, record);
   const bool full = refusal.why == Refusal::Why::QueueFull;
-  if (refusal.why == Refusal::Why::Deadline) {
+  // Only its own deadline is one; where its SDK's patience ended, it has waited too long.
+  if (refusal.why == Refusal::Why::Deadline && now >= call.deadline) {
     return own_ending(call,
                       record,
                       Outcome::Refused,
@@ -98,8 +105,7 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
                       "deadline_in_queue",
                       {.retryable = true});
   }
-  // Who has already waited with us is not sent round again by its SDK.
-  const bool sdk_may_retry = full && !waited_before && refusal.retry_after <= kSdkMaySleep;
+  const bool sdk_may_retry = full && !has_waited(record) && refusal.retry_after <= kSdkMaySleep;
   return own_ending(
       call,
       record,
@@ -128,7 +134,7 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
   }
   const bool timeout = verdict.cls == Class::Timeout;
   std::string message =
-      "No answer from upstream " + record.upstream + ": " +
+      "Upstream " + record.upstream + " failed: " +
       (attempt.row.detail.empty() ? std::string{classifier::name_of(verdict.cls)} : attempt.row.detail);
   return own_ending(call,
                     record,
@@ -182,7 +188,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       LastWord nothing;
       co_return stopped(call, record, *signal.stopped(), false, std::move(nothing));
     }
-    if (!admitted) co_return refused(call, record, admitted.error(), number > 1 || record.queued > milliseconds{100});
+    if (!admitted) co_return refused(call, record, admitted.error(), services.runtime.now());
     Permit permit = std::move(*admitted);
     if (number == 1) first_began = services.runtime.now();
 
@@ -268,7 +274,7 @@ CallRecord begin_record(const Call& call) {
   record.model = call.facts.model;
   record.stream = call.facts.stream;
   record.sdk_retry = call.sdk_retry;
-  record.bytes_in = call.request.body ? call.request.body->size() : 0;
+  record.bytes_in = call.bytes_in;
   return record;
 }
 
@@ -316,7 +322,11 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
     record.bug = bug.what();
     record.commit_late = true;
   }
-  co_await say(std::move(ending.last), caller);
+  try {
+    co_await say(std::move(ending.last), caller);
+  } catch (const std::exception& bug) {
+    record.bug = bug.what();
+  }
   record.bytes_out = caller.bytes_sent();
   record.duration = span(call.request.arrived, services.runtime.now());
   co_return record;

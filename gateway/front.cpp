@@ -10,7 +10,6 @@
 namespace gateway {
 namespace {
 
-constexpr std::size_t kParserRoom = 64;  // simdjson reads that far behind a body's end.
 
 budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) {
   return {.attempts = lane.attempts,
@@ -24,7 +23,7 @@ budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) 
 /// All other bytes stay as they are.
 std::shared_ptr<const std::string> edited(const std::string& body, const classifier::Edit& edit) {
   auto out = std::make_shared<std::string>();
-  out->reserve(body.size() + edit.text.size() + kParserRoom);
+  out->reserve(body.size() + edit.text.size() + classifier::kBodyPadding);
   out->append(body, 0, edit.offset).append(edit.text).append(body, edit.offset + edit.length);
   return out;
 }
@@ -33,8 +32,6 @@ bool is_sdk_retry(const classifier::Headers& headers) {
   const auto count = classifier::find(headers, "x-stainless-retry-count");
   return count && *count != "0" && !count->empty();
 }
-
-TimePoint later(TimePoint from, std::chrono::milliseconds span) { return from + span; }
 
 }  // namespace
 
@@ -75,11 +72,15 @@ void Front::configure(const Config& config) {
 
 std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {
   metrics_.request_refused(refused.code);
+  if (refused.status == 500) {
+    log_.line(Config::Log::Level::Error, "bug", refused.message, {}, services_.runtime.wall_now());
+  }
   classifier::OwnError error;
   error.status = refused.status;
   error.cls = classifier::Class::LocalRequest;
   if (refused.status == 413) error.cls = classifier::Class::TooLarge;
   if (refused.status == 503) error.cls = classifier::Class::LocalMemory;
+  if (refused.status == 500) error.cls = classifier::Class::Internal;
   error.message = refused.message;
   error.code = refused.code;
   OwnAnswer answer = own_answer(dialect_for(*directory_, refused.target), error);
@@ -131,6 +132,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
       std::ranges::find(call.to->config.replay_safe, call.path) != call.to->config.replay_safe.end()) {
     call.endpoint.replay_safe = true;
   }
+  call.bytes_in = request.body ? request.body->size() : 0;
   if (request.body) {
     call.facts = call.to->dialect->read_request(call.endpoint, call.path, addressed->query, *request.body);
   }
@@ -140,16 +142,18 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
       call.hide_usage = true;
     }
   }
-  if (ours->deadline) call.deadline = later(request.arrived, *ours->deadline);
-  call.first_content_by = later(request.arrived, patience_of(request.headers));
+  if (ours->deadline) call.deadline = request.arrived + *ours->deadline;
+  call.first_content_by = request.arrived + patience_of(request.headers);
   call.request = std::move(request);
 
   const std::string upstream = call.to->config.name;
   const budget::Lane lane = call.lane;
   metrics_.call_began(upstream, lane);
+  ++active_;
   const CallRecord record = co_await run_call(std::move(call), services_, caller, signal);
+  --active_;
   metrics_.call_ended(record);
-  if (record.outcome == Outcome::Failed && !record.reason.empty()) metrics_.retry_denied(upstream, record.reason);
+  if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty()) metrics_.retry_denied(upstream, record.reason);
   log_.call(record, services_.runtime.wall_now());
   if (!record.bug.empty()) {
     log_.line(Config::Log::Level::Error, "bug", record.bug, {{"call_id", record.id}}, services_.runtime.wall_now());

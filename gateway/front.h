@@ -21,6 +21,8 @@ class Front {
   void configure(const Config& config);
 
   task<void> serve(Inbound request, Caller& caller, Signal& signal);
+  /// Calls being played.
+  [[nodiscard]] std::size_t active() const { return active_; }
   [[nodiscard]] std::pair<AnswerHead, std::string> refuse(const RefusedRequest& refused);
 
  private:
@@ -29,6 +31,7 @@ class Front {
   Log& log_;
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
+  std::size_t active_ = 0;
 };
 
 [[nodiscard]] std::shared_ptr<const Directory> directory_of(const Config& config);

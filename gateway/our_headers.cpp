@@ -1,9 +1,8 @@
 #include "gateway/our_headers.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdio>
+
+#include "classifier/retry_after.h"
 
 namespace gateway {
 namespace {
@@ -24,69 +23,16 @@ std::string quoted(std::string_view text) {
   return shown + '"';
 }
 
-/// "250ms", "90s", "1.5m", "2h".
-std::optional<milliseconds> duration_of(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc{} || !(value >= 0) || value > 1e12) return std::nullopt;
-  const std::string_view unit{end, static_cast<std::size_t>(text.data() + text.size() - end)};
-  double scale = 0;
-  if (unit == "ms") scale = 1;
-  if (unit == "s") scale = 1'000;
-  if (unit == "m") scale = 60'000;
-  if (unit == "h") scale = 3'600'000;
-  if (scale == 0) return std::nullopt;
-  const double most = static_cast<double>(kDeadlineMax.count());
-  return milliseconds{static_cast<std::int64_t>(std::min(value * scale, most))};
-}
-
-/// RFC 3339: "2026-11-29T18:00:00Z", fraction and numeric offset allowed.
-std::optional<WallTime> instant_of(const std::string& text) {
-  int year = 0;
-  unsigned month = 0;
-  unsigned day = 0;
-  int hour = 0;
-  int minute = 0;
-  int second = 0;
-  int used = 0;
-  if (std::sscanf(
-          text.c_str(), "%4d-%2u-%2u%*1[Tt ]%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) !=
-      6) {
-    return std::nullopt;
+/// A span ("90s", "1.5m", "1h30m") or a time of RFC 3339; from now on, and at most a week.
+std::optional<milliseconds> deadline_of(std::string_view text, WallTime now) {
+  if (const auto span = classifier::parse_go_duration(text)) {
+    return *span >= milliseconds::zero() ? std::optional{std::min(*span, kDeadlineMax)} : std::nullopt;
   }
-  const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{month}, std::chrono::day{day}};
-  if (!date.ok() || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60)
-    return std::nullopt;
-  std::string_view rest = std::string_view{text}.substr(static_cast<std::size_t>(used));
-  milliseconds fraction{0};
-  if (rest.starts_with('.')) {
-    rest.remove_prefix(1);
-    int scale = 100;
-    std::size_t digits = 0;
-    while (digits < rest.size() && rest[digits] >= '0' && rest[digits] <= '9') {
-      fraction += milliseconds{(rest[digits] - '0') * scale};
-      scale /= 10;
-      ++digits;
-    }
-    if (digits == 0) return std::nullopt;
-    rest.remove_prefix(digits);
+  if (const auto instant = classifier::parse_rfc3339(text)) {
+    const auto away = std::chrono::floor<milliseconds>(*instant) - std::chrono::floor<milliseconds>(now);
+    return std::clamp<milliseconds>(away, -kDeadlineMax, kDeadlineMax);
   }
-  std::chrono::minutes offset{0};
-  if (rest != "Z" && rest != "z") {
-    int hours = 0;
-    int minutes = 0;
-    char sign = 0;
-    int end = 0;
-    const std::string zone{rest};
-    if (std::sscanf(zone.c_str(), "%c%2d:%2d%n", &sign, &hours, &minutes, &end) != 3 ||
-        static_cast<std::size_t>(end) != zone.size() || (sign != '+' && sign != '-') || hours < 0 || minutes < 0) {
-      return std::nullopt;
-    }
-    offset = std::chrono::hours{hours} + std::chrono::minutes{minutes};
-    if (sign == '-') offset = -offset;
-  }
-  return WallTime{std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
-                  std::chrono::seconds{second} + fraction - offset};
+  return std::nullopt;
 }
 
 bool visible(std::string_view text, std::size_t longest) {
@@ -130,11 +76,8 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
       }
       ours.run_id = value;
     } else if (same_name(header.name, "callgate-deadline")) {
-      if (const auto span = duration_of(value)) {
-        ours.deadline = *span;
-      } else if (const auto instant = instant_of(value)) {
-        ours.deadline = std::min(std::chrono::duration_cast<milliseconds>(*instant - now), kDeadlineMax);
-      } else {
+      ours.deadline = deadline_of(value, now);
+      if (!ours.deadline) {
         return std::unexpected(
             BadHeader{"Callgate-Deadline is " + quoted(value) +
                       "; it may be a span such as 90s or 5m, or a time such as 2026-11-29T18:00:00Z"});

@@ -96,6 +96,7 @@ class Sidecar {
     // Spawned by name: a lambda born inside the call would die with it.
     asio::co_spawn(io_, tick(), asio::detached);
     asio::co_spawn(io_, live_and_go(), asio::detached);
+    asio::co_spawn(io_, survive_hangups(), asio::detached);
     io_.run();
     return broken_off_ ? 1 : 0;
   }
@@ -155,6 +156,18 @@ class Sidecar {
     }
   }
 
+  /// A hang-up asks for the file to be read again, which this version cannot; it must not end calls either.
+  task<void> survive_hangups() {
+    asio::signal_set hangups{io_, SIGHUP};
+    while (!gone_) {
+      boost::system::error_code error;
+      co_await hangups.async_wait(asio::redirect_error(kAwait, error));
+      if (!error) {
+        say(Level::Warn, "no_reload", "SIGHUP: reading the configuration again is not in this version; restart", {});
+      }
+    }
+  }
+
   task<void> live_and_go() {
     asio::signal_set signals{io_, SIGTERM, SIGINT};
     boost::system::error_code error;
@@ -176,12 +189,13 @@ class Sidecar {
       timer.expires_after(kDrainPoll);
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }
-    if (const std::size_t left = server_.figures().requests; left > 0) {
-      broken_off_ = true;
+    if (server_.figures().requests > 0) {
+      // A request that is still being sent to us is nobody's call yet.
+      broken_off_ = front_.active() > 0;
       say(Level::Warn,
           "drain_over",
           hurry ? "second signal: ending now" : "the drain's deadline has passed",
-          {{"broken_off", std::to_string(left)}});
+          {{"broken_off", std::to_string(front_.active())}});
       server_.stop_all();
       const TimePoint end = runtime_.now() + kLastWords;
       while (server_.figures().requests > 0 && runtime_.now() < end) {
@@ -191,7 +205,7 @@ class Sidecar {
     }
     // Transfers that are only being seen out have a second; they are nobody's call any more.
     const TimePoint end = runtime_.now() + kLastWords + kLastWords;
-    while (upstream_.figures().exchanges > 0 && runtime_.now() < end && !hurry) {
+    while (upstream_.figures().exchanges > 0 && runtime_.now() < end) {
       timer.expires_after(kDrainPoll);
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }

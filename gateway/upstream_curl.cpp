@@ -635,6 +635,7 @@ std::string_view behind(std::string_view message, std::string_view mark) {
 }
 
 void Transfer::finish(CURLcode code) {
+  paused = false;  // curl may end one that is: there is nothing left to resume.
   sent = (sent || all_sent()) && !(socket && never_delivered(before, socket->at_close));
   if (head.complete() && (code == CURLE_OK || answered_early(Clock::now()))) {
     outcome = Exchange::Got::End;
@@ -1036,7 +1037,8 @@ class CurlExchange final : public Exchange {
         if (buffer->capacity() > kIdleCapacity) buffer->shrink_to_fit();
       }
       transfer.alarm->no_later_than(until);
-      if (transfer.http2() && !transfer.all_sent()) transfer.alarm->no_later_than(transfer.heard + kRefusalMax);
+      const TimePoint early = transfer.heard + kRefusalMax;
+      if (transfer.http2() && !transfer.all_sent() && early > now) transfer.alarm->no_later_than(early);
       co_await transfer.signal->wait();
     }
   }

@@ -165,7 +165,9 @@ void read_event(std::string_view name, PaddedJson json, Reading& into) {
         read_usage(value, into);
       } else if (key == "delta") {
         walk::object_members(value, [&](std::string_view inner, Value& part) {
-          if (inner == "stop_reason") keep_finish(part, into);
+          if (inner != "stop_reason") return;
+          keep_finish(part, into);
+          if (into.finish) into.choices.ended(0);  // All has been said, should message_stop be lost.
         });
       } else if (key == "content_block") {
         read_block_start(value, into);

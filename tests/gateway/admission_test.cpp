@@ -124,6 +124,29 @@ TEST(Admission, refuses_when_full_when_waiting_is_over_and_when_the_deadline_com
   EXPECT_EQ(line.admission.waiting(), 0u);
 }
 
+TEST(Admission, says_how_long_a_newcomer_would_wait) {
+  Config::Queue queue;
+  queue.total = 3;
+  Line line{1, queue};
+  Waiting& a = line.ask();
+  line.runtime.at(line.runtime.now() + 8s, [] {});
+  line.runtime.run();
+  line.give_back(a);
+  line.ask();
+  for (int i = 0; i < 3; ++i) line.ask();
+  const Waiting& refused = line.ask();
+  ASSERT_TRUE(refused.result.has_value());
+  EXPECT_EQ(refused.result->error().retry_after, 4 * 8s);
+}
+
+TEST(Admission, begins_nothing_after_its_deadline) {
+  Line line{1};
+  const Waiting& late = line.ask(false, line.runtime.now());
+  ASSERT_TRUE(late.result.has_value());
+  EXPECT_EQ(late.result->error().why, Refusal::Why::Deadline);
+  EXPECT_EQ(line.admission.in_use("up"), 0);
+}
+
 TEST(Admission, a_drain_empties_the_line) {
   Line line{1};
   line.ask();

@@ -414,7 +414,7 @@ TEST(CallStory, every_answer_of_a_provider_has_its_ending) {
        502,
        Ended::Answered,
        3,
-       "No answer from upstream openai"},
+       "Upstream openai failed"},
       {"a cut unary answer, then fine",
        false,
        {{sim_head(200, kJson, 1s), sim_data("{\"id\""), cut(Transport::Reset)}, unary(200, kWhole)},
@@ -456,7 +456,110 @@ TEST(CallStory, every_answer_of_a_provider_has_its_ending) {
     EXPECT_EQ(w.caller.ended, row.ended);
     EXPECT_EQ(w.record.attempts.size(), row.attempts);
     EXPECT_NE(w.caller.bytes.find(row.holds), std::string::npos) << w.caller.bytes;
+    if (std::string{row.name} == "a redirect") {
+      EXPECT_FALSE(w.record.attempts[0].possibly_billed) << "the provider has answered";
+    }
   }
+}
+
+TEST(CallStory, a_heartbeat_of_ours_does_not_keep_a_dead_stream) {
+  World w;
+  w.ask(true);
+  w.upstream.plans = {stream({kHello}, sim_silence())};
+  w.play();
+  w.expect_rest();
+  EXPECT_EQ(w.record.duration, 2s + 20s) << "idle counts from the provider's last byte";
+}
+
+TEST(CallStory, an_error_event_keeps_its_class_and_words_when_the_transfer_then_breaks) {
+  World w;
+  w.ask(true);
+  w.upstream.plans = {stream({kHello, kInsideOverloaded}, sim_fail(Transport::Reset, 100ms))};
+  w.play();
+  w.expect_rest();
+  EXPECT_EQ(w.record.cls, Class::Overloaded);
+  EXPECT_EQ(w.caller.bytes, kHello + kInsideOverloaded);
+  EXPECT_EQ(w.caller.ended, Ended::Aborted);
+}
+
+TEST(CallStory, a_finished_stream_without_content_arrives_whole_though_it_is_cut) {
+  World w;
+  w.ask(true);
+  w.upstream.plans = {stream({kRole, kStop}, sim_fail(Transport::Reset, 100ms))};
+  w.play();
+  w.expect_rest();
+  EXPECT_EQ(w.record.outcome, Outcome::Answered);
+  EXPECT_EQ(w.caller.bytes, kRole + kStop);
+}
+
+TEST(CallStory, nothing_is_begun_after_the_deadline) {
+  World w;
+  w.upstream.plans = {unary(200, kWhole)};
+  w.call.deadline = w.call.request.arrived;
+  w.play();
+  w.expect_rest();
+  EXPECT_TRUE(w.upstream.started.empty());
+  EXPECT_EQ(w.caller.head.status, 504);
+}
+
+TEST(CallStory, an_sdk_whose_patience_ends_in_the_queue_is_told_to_come_back) {
+  World w;
+  w.upstream.plans = {unary(200, kWhole)};
+  w.call.first_content_by = w.at(5s);
+  Signal other{w.runtime.io()};
+  Ask ask{"openai", budget::Lane::Bulk, TimePoint::max(), false};
+  boost::asio::co_spawn(
+      w.runtime.io(),
+      [](World& world, Signal& others, Ask asked) -> task<void> {
+        auto permit = co_await world.admission->admit(asked, others);
+        world.blockers.push_back(std::move(*permit));
+      }(w, other, ask),
+      boost::asio::detached);
+  w.runtime.io().poll();
+  w.play();
+  w.blockers.clear();
+  w.expect_rest();
+  EXPECT_EQ(w.caller.head.status, 429);
+  EXPECT_EQ(w.record.cls, Class::LocalLimit);
+  EXPECT_TRUE(classifier::find(w.caller.head.headers, "retry-after").has_value());
+  EXPECT_EQ(classifier::find(w.caller.head.headers, "x-should-retry"), "false") << "it has waited with us";
+}
+
+TEST(CallStory, what_is_only_fetched_again_is_not_counted_again) {
+  World w;
+  w.call.request.method = "GET";
+  w.call.request.body = nullptr;
+  w.call.path = w.call.target = "/v1/responses/resp_1";
+  w.call.endpoint = w.target->dialect->endpoint("GET", w.call.path);
+  w.upstream.plans = {unary(200, R"({"id":"resp_1","object":"response","status":"completed","usage":{"input_tokens":5,"output_tokens":7}})")};
+  w.play();
+  w.expect_rest();
+  EXPECT_EQ(w.record.outcome, Outcome::Answered);
+  EXPECT_FALSE(w.record.usage.tokens.has_value());
+  EXPECT_FALSE(classifier::find(w.caller.head.headers, "callgate-input-tokens").has_value());
+}
+
+TEST(CallStory, a_caller_who_can_no_longer_be_reached_is_gone) {
+  for (const int reached : {0, 1}) {
+    World w;
+    w.ask(true);
+    w.upstream.plans = {stream({kHello, kHello, kHello, kStop, kDone})};
+    w.caller.sends_left = reached;
+    w.play();
+    w.expect_rest();
+    EXPECT_EQ(w.record.outcome, Outcome::Cancelled);
+    EXPECT_EQ(w.record.status, 499);
+  }
+}
+
+TEST(CallStory, a_ledger_that_fails_at_the_end_still_lets_the_answer_go) {
+  World w;
+  w.upstream.plans = {unary(200, kWhole)};
+  w.ledger.throws_on_end = true;
+  w.play();
+  EXPECT_TRUE(w.record.commit_late);
+  EXPECT_FALSE(w.record.bug.empty());
+  EXPECT_EQ(w.caller.head.status, 200);
 }
 
 TEST(CallStory, a_bug_behind_any_door_costs_the_caller_no_answer_and_us_no_row) {

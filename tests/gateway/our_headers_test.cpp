@@ -54,7 +54,9 @@ TEST(OurHeaders, a_deadline_may_be_a_span_or_a_time) {
                            "2026-13-29T18:00:00Z",
                            "2026-11-29T18:00:00",
                            "2026-11-29T18:00:00+1",
-                           "5days"}) {
+                           "5days",
+                           "9999-12-31T23:00:00Z",
+                           "2026- 1-02T-0:+5: 7"}) {
     SCOPED_TRACE(text);
     Headers headers = {{"Callgate-Deadline", text}};
     const auto ours = take_our_headers(headers, kNow);

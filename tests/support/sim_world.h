@@ -153,6 +153,7 @@ class SimCaller final : public gateway::Caller {
   }
   gateway::task<bool> send(std::string_view more) override {
     if (!begun_ || ended != Ended::No) throw std::logic_error("send out of place");
+    if (sends_left && (*sends_left)-- <= 0) co_return false;
     bytes += more;
     sends.push_back(runtime_.now());
     co_return true;
@@ -171,6 +172,7 @@ class SimCaller final : public gateway::Caller {
   std::optional<std::uint64_t> length{};
   std::string bytes{};
   std::vector<gateway::TimePoint> sends{};
+  std::optional<int> sends_left{};  // Then nobody can be reached any more.
   Ended ended = Ended::No;
   gateway::TimePoint ended_at{};
 
@@ -198,6 +200,7 @@ class SimLedger final : public gateway::Ledger {
     co_await rows.open(row, signal);
   }
   gateway::task<bool> end(const gateway::CallRecord& record) override {
+    if (throws_on_end) throw std::runtime_error("end is broken");
     const gateway::TimePoint until = runtime_.now() + end_takes;
     while (runtime_.now() < until) co_await runtime_.wait(pause_, until);
     ended.push_back(record);
@@ -211,6 +214,7 @@ class SimLedger final : public gateway::Ledger {
   std::chrono::milliseconds end_takes{0};
   bool throws_on_claim = false;
   bool throws_on_open = false;
+  bool throws_on_end = false;
 
  private:
   SimRuntime& runtime_;
