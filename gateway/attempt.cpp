@@ -256,9 +256,8 @@ task<void> relay(Try& t, std::string first) {
   if (!t.attempt.good()) {
     const Verdict& verdict = t.attempt.verdict;
     const ComeBack come_back{.retryable = verdict.retryable, .wait = verdict.retry_after};
-    set_come_back(head.headers,
-                  come_back,
-                  classifier::find(t.call.request.headers, "user-agent").value_or(std::string_view{}));
+    set_come_back(
+        head.headers, come_back, classifier::find(t.call.request.headers, "user-agent").value_or(std::string_view{}));
   }
   t.caller.begin(std::move(head), length);
   t.attempt.answer_started = true;

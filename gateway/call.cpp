@@ -134,8 +134,8 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
   }
   const bool timeout = verdict.cls == Class::Timeout;
   std::string message =
-      "Upstream " + record.upstream + " failed: " +
-      (attempt.row.detail.empty() ? std::string{classifier::name_of(verdict.cls)} : attempt.row.detail);
+      "Upstream " + record.upstream +
+      " failed: " + (attempt.row.detail.empty() ? std::string{classifier::name_of(verdict.cls)} : attempt.row.detail);
   return own_ending(call,
                     record,
                     Outcome::Failed,

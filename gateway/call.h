@@ -43,7 +43,7 @@ struct Call {
   std::shared_ptr<const CallPolicy> policy{};
   classifier::Endpoint endpoint{};
   classifier::RequestFacts facts{};
-  std::uint64_t bytes_in = 0;                  // Of the body, as the caller sent it.
+  std::uint64_t bytes_in = 0;                     // Of the body, as the caller sent it.
   bool hide_usage = false;                        // We asked for usage in the stream; the caller had not.
   TimePoint deadline = TimePoint::max();          // The whole call.
   TimePoint first_content_by = TimePoint::max();  // Until then the caller's SDK waits for a first byte.

@@ -10,7 +10,6 @@
 namespace gateway {
 namespace {
 
-
 budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) {
   return {.attempts = lane.attempts,
           .base = retry.base,
@@ -153,7 +152,8 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   const CallRecord record = co_await run_call(std::move(call), services_, caller, signal);
   --active_;
   metrics_.call_ended(record);
-  if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty()) metrics_.retry_denied(upstream, record.reason);
+  if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty())
+    metrics_.retry_denied(upstream, record.reason);
   log_.call(record, services_.runtime.wall_now());
   if (!record.bug.empty()) {
     log_.line(Config::Log::Level::Error, "bug", record.bug, {{"call_id", record.id}}, services_.runtime.wall_now());

@@ -28,9 +28,9 @@
 #include "gateway/curl_request.h"
 #include "gateway/curl_trust.h"
 
-// Who owns what: Engine has Realms (one per CA file), a Realm has Shards (one curl multi handle each), a Shard has the
-// Transfers that curl works on. A Transfer is one easy handle with its request and answer; it outlives its Exchange
-// only as a spare. Sockets are curl's, and we watch them.
+// Who owns what: Engine has Realms (one per CA file), a Realm has Shards (one curl multi handle each), a Shard has
+// the Transfers that curl works on. A Transfer is one easy handle with its request and answer; it outlives its
+// Exchange only as a spare. Sockets are curl's, and we watch them.
 //
 // Every call into a multi handle goes through Shard::enter(), and what it leads to is done by Shard::turn() after it
 // has returned: curl must not be called from its own callbacks. No story runs inside: Signal::ring() posts.
@@ -44,19 +44,19 @@ using Executor = asio::io_context::executor_type;
 using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, Executor>;
 using Descriptor = asio::posix::basic_stream_descriptor<Executor>;
 
-constexpr std::size_t kHeldMax = 64 * 1024;         // Bytes of an answer that wait to be read; then the provider waits.
-constexpr long kReadBuffer = 16 * 1024;             // curl has one for each transfer, for as long as it runs.
-constexpr std::size_t kIdleCapacity = 16 * 1024;    // More is given back before a stream falls silent.
-constexpr std::size_t kComfortable = 32;            // Transfers that a shard takes before the next one is used.
-constexpr long kPooledMax = 1024;                   // Connections of one shard, those in use included.
+constexpr std::size_t kHeldMax = 64 * 1024;       // Bytes of an answer that wait to be read; then the provider waits.
+constexpr long kReadBuffer = 16 * 1024;           // curl has one for each transfer, for as long as it runs.
+constexpr std::size_t kIdleCapacity = 16 * 1024;  // More is given back before a stream falls silent.
+constexpr std::size_t kComfortable = 32;          // Transfers that a shard takes before the next one is used.
+constexpr long kPooledMax = 1024;                 // Connections of one shard, those in use included.
 constexpr std::size_t kSparesMax = 32;
-constexpr int kStaleMax = 3;                        // Pooled connections found dead before a fresh one is demanded.
+constexpr int kStaleMax = 3;  // Pooled connections found dead before a fresh one is demanded.
 constexpr auto kRefusalMax = std::chrono::milliseconds{500};  // See answered_early().
 constexpr auto kRest = std::chrono::milliseconds{50};         // See Socket::on_writable().
-constexpr int kWritesTrusted = 16;                  // Times that a socket may be writable before we ask if it helped.
-constexpr int kLapsMax = 8;                         // Of curl's "again, at once", before others have their turn.
+constexpr int kWritesTrusted = 16;  // Times that a socket may be writable before we ask if it helped.
+constexpr int kLapsMax = 8;         // Of curl's "again, at once", before others have their turn.
 constexpr std::chrono::hours kForEver{24};
-constexpr std::chrono::seconds kSeeOut{1};          // For a transfer whose answer is known to be complete.
+constexpr std::chrono::seconds kSeeOut{1};  // For a transfer whose answer is known to be complete.
 
 template <typename Value>
 void set(CURL* easy, CURLoption option, Value value) {
@@ -135,20 +135,20 @@ class Socket : public std::enable_shared_from_this<Socket> {
   [[nodiscard]] int number() { return descriptor_.native_handle(); }
   [[nodiscard]] int wanted() const { return wanted_; }
 
-  bool is_connection = true;      // Not one of curl's resolver.
-  int local_port = 0;             // With the peer, this is how curl names a connection to us.
+  bool is_connection = true;  // Not one of curl's resolver.
+  int local_port = 0;         // With the peer, this is how curl names a connection to us.
   std::string peer{};
-  bool resting = false;           // Not asked whether it is writable, for a while.
-  std::uint64_t moved = 0;        // Bytes of bodies that had left when we last looked.
-  int users = 0;                  // Transfers whose request went out on it and that have not ended.
-  bool used = false;              // A request has gone out on it.
+  bool resting = false;     // Not asked whether it is writable, for a while.
+  std::uint64_t moved = 0;  // Bytes of bodies that had left when we last looked.
+  int users = 0;            // Transfers whose request went out on it and that have not ended.
+  bool used = false;        // A request has gone out on it.
   std::optional<TcpState> at_close{};
 
  private:
   void wait_for(int poll, Descriptor::wait_type type, int event);
   void on_writable();
 
-  Shard* shard_;                  // Null once closed.
+  Shard* shard_;  // Null once closed.
   Descriptor descriptor_;
   int wanted_ = CURL_POLL_NONE;
   int pending_ = CURL_POLL_NONE;
@@ -215,26 +215,26 @@ struct Transfer {
   char error[CURL_ERROR_SIZE] = {};
 
   Outbound request{};
-  Signal* signal = nullptr;        // Null: the exchange has gone.
-  Shard* shard = nullptr;          // Null: curl is done with it (or never had it).
-  std::size_t place = 0;           // Among the shard's.
+  Signal* signal = nullptr;  // Null: the exchange has gone.
+  Shard* shard = nullptr;    // Null: curl is done with it (or never had it).
+  std::size_t place = 0;     // Among the shard's.
 
   AnswerHeadReader head{};
-  std::string data{};              // Of the body, waiting to be read.
+  std::string data{};  // Of the body, waiting to be read.
   std::uint64_t received = 0;
-  TimePoint heard{};               // When something of the answer came last.
+  TimePoint heard{};  // When something of the answer came last.
   bool paused = false;
   std::optional<Exchange::Got> outcome{};  // End or Failed.
   Transport transport = Transport::Reset;
   std::string failure{};
 
-  bool on_wire = false;            // curl has begun to send it.
-  bool sent = false;               // As it was when its connection or the transfer ended.
-  int stale = 0;                   // Connections that had been closed under us before anything was sent.
+  bool on_wire = false;  // curl has begun to send it.
+  bool sent = false;     // As it was when its connection or the transfer ended.
+  int stale = 0;         // Connections that had been closed under us before anything was sent.
   bool start_over = false;
-  bool denied = false;             // Sending it again was.
-  std::shared_ptr<Socket> socket{};        // On which it went out.
-  std::optional<TcpState> before{};        // That socket, just before.
+  bool denied = false;               // Sending it again was.
+  std::shared_ptr<Socket> socket{};  // On which it went out.
+  std::optional<TcpState> before{};  // That socket, just before.
 };
 
 class Shard {
@@ -278,15 +278,15 @@ class Shard {
   static int on_timer(CURLM*, long milliseconds, void* self);
 
   Engine& engine_;
-  CURLM* multi_ = nullptr;                // Made when needed, dropped with its pool after a time without work.
+  CURLM* multi_ = nullptr;  // Made when needed, dropped with its pool after a time without work.
   bool inside_ = false;
   bool run_now_ = false;
-  std::optional<TimePoint> due_{};        // When curl wants to run.
-  TimePoint asleep_at_{};                 // Without work until then, the multi handle goes.
+  std::optional<TimePoint> due_{};  // When curl wants to run.
+  TimePoint asleep_at_{};           // Without work until then, the multi handle goes.
   std::shared_ptr<Alarm> alarm_;
   std::vector<Transfer*> transfers_{};
-  std::vector<std::unique_ptr<Transfer>> doomed_{};         // Given up from inside a callback.
-  std::vector<std::shared_ptr<Socket>> fresh_{};            // Opened, not yet used.
+  std::vector<std::unique_ptr<Transfer>> doomed_{};                // Given up from inside a callback.
+  std::vector<std::shared_ptr<Socket>> fresh_{};                   // Opened, not yet used.
   std::unordered_multimap<int, std::shared_ptr<Socket>> named_{};  // By local port.
   std::vector<std::shared_ptr<Socket>> resting_{};
   TimePoint rested_at_{};
@@ -440,7 +440,9 @@ Transfer::Transfer(Engine& engine_in)
   set(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
   set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   set(easy, CURLOPT_BUFFERSIZE, kReadBuffer);
-  set(easy, CURLOPT_QUICK_EXIT, 1L);  // Else giving up a call waits for the resolver, and the whole I/O thread with it.
+  set(easy,
+      CURLOPT_QUICK_EXIT,
+      1L);  // Else giving up a call waits for the resolver, and the whole I/O thread with it.
   set(easy, CURLOPT_DNS_CACHE_TIMEOUT, static_cast<long>(engine.options.dns_cache.count()));
   set(easy, CURLOPT_MAXAGE_CONN, static_cast<long>(engine.options.idle_connection.count()));
   // An answer may take ten silent minutes, which is longer than many a NAT remembers a connection.
@@ -494,9 +496,11 @@ bool Transfer::prepare(Outbound outbound, Signal& to_ring, Realm& in) {
     set(easy, CURLOPT_PROXY, to.proxy.c_str());
     set(easy, CURLOPT_NOPROXY, to.no_proxy.c_str());
     const bool two = wire.http == 2;
-    set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(!two     ? CURL_HTTP_VERSION_1_1
-                                                      : to.tls ? CURL_HTTP_VERSION_2TLS
-                                                               : CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE));
+    set(easy,
+        CURLOPT_HTTP_VERSION,
+        static_cast<long>(!two     ? CURL_HTTP_VERSION_1_1
+                          : to.tls ? CURL_HTTP_VERSION_2TLS
+                                   : CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE));
     set(easy, CURLOPT_PIPEWAIT, two && to.tls ? 1L : 0L);
     const auto connect = wire.connect_timeout.count() > 0 ? wire.connect_timeout : kForEver;
     set(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(connect.count()));
@@ -523,7 +527,9 @@ bool Transfer::prepare(Outbound outbound, Signal& to_ring, Realm& in) {
     set(easy, CURLOPT_POSTFIELDS, body.data());  // Not copied: `request` holds it.
     set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
     // curl keeps this buffer until the answer's end, so it is small unless the body makes it look small.
-    set(easy, CURLOPT_UPLOAD_BUFFERSIZE, static_cast<long>(std::clamp<std::size_t>(body.size() / 4, 16 * 1024, 256 * 1024)));
+    set(easy,
+        CURLOPT_UPLOAD_BUFFERSIZE,
+        static_cast<long>(std::clamp<std::size_t>(body.size() / 4, 16 * 1024, 256 * 1024)));
   }
   if (request.method == "HEAD") {
     set(easy, CURLOPT_NOBODY, 1L);
@@ -585,8 +591,8 @@ bool Transfer::may_be_sent() {
   return true;
 }
 
-/// With a length that is certain. HTTP/2 often has none, and curl does not show us the end of the provider's half: then
-/// a refusal is taken to be over when nothing more comes of it. (A success is not: it may still be on its way.)
+/// With a length that is certain. HTTP/2 often has none, and curl does not show us the end of the provider's half:
+/// then a refusal is taken to be over when nothing more comes of it. (A success is not: it may still be on its way.)
 bool Transfer::answered_early(TimePoint now) const {
   if (!head.complete() || all_sent()) return false;
   const auto length = head.body_length();
@@ -668,8 +674,8 @@ void Transfer::finish(CURLcode code) {
   } else if (code == CURLE_COULDNT_CONNECT && os_error != 0) {
     text = std::strerror(static_cast<int>(os_error));
     text.front() = classifier::lower(text.front());
-  } else if (code == CURLE_SSL_CONNECT_ERROR &&
-             (message.find("reset by peer") != std::string_view::npos || message.find("SSL_ERROR_SYSCALL") != std::string_view::npos)) {
+  } else if (code == CURLE_SSL_CONNECT_ERROR && (message.find("reset by peer") != std::string_view::npos ||
+                                                 message.find("SSL_ERROR_SYSCALL") != std::string_view::npos)) {
     fault.transport = Transport::Reset;
     text = "connection lost during the TLS handshake";
   }
@@ -995,15 +1001,17 @@ void Engine::keep(std::unique_ptr<Transfer> transfer) {
 }
 
 CurlUpstream::Figures Engine::figures() const {
-  return {exchanges_, static_cast<std::size_t>(
-                          std::ranges::count_if(sockets, [](const auto& entry) { return entry.second->is_connection; }))};
+  return {exchanges_, static_cast<std::size_t>(std::ranges::count_if(sockets, [](const auto& entry) {
+            return entry.second->is_connection;
+          }))};
 }
 
 // ---- The door
 
 class CurlExchange final : public Exchange {
  public:
-  CurlExchange(Engine& engine, std::unique_ptr<Transfer> transfer) : engine_(engine), transfer_(std::move(transfer)) {}
+  CurlExchange(Engine& engine, std::unique_ptr<Transfer> transfer)
+      : engine_(engine), transfer_(std::move(transfer)) {}
   ~CurlExchange() override { engine_.close(std::move(transfer_)); }
 
   task<Got> head(TimePoint until) override {

@@ -125,7 +125,8 @@ TEST(RetryPolicy, leaves_a_timed_out_call_alone_where_the_operator_says_so) {
   // Our idle limit within a 200 is a timeout of ours as well; a provider's 504 is its own word.
   const RetryPolicy patient{.on_timeout = false};
   EXPECT_EQ(patient.after(attempt(1, failed_with(Class::Timeout), 200), kNow, 0.5), NextStep{GaveUp::NotReplaySafe});
-  EXPECT_TRUE(std::holds_alternative<RetryAt>(patient.after(attempt(1, failed_with(Class::Timeout), 504), kNow, 0.5)));
+  EXPECT_TRUE(
+      std::holds_alternative<RetryAt>(patient.after(attempt(1, failed_with(Class::Timeout), 504), kNow, 0.5)));
 }
 
 // Goal: whatever the failure, a retry is never before the hint, never at or past the deadline, never one too many.

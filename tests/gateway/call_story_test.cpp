@@ -531,7 +531,9 @@ TEST(CallStory, what_is_only_fetched_again_is_not_counted_again) {
   w.call.request.body = nullptr;
   w.call.path = w.call.target = "/v1/responses/resp_1";
   w.call.endpoint = w.target->dialect->endpoint("GET", w.call.path);
-  w.upstream.plans = {unary(200, R"({"id":"resp_1","object":"response","status":"completed","usage":{"input_tokens":5,"output_tokens":7}})")};
+  w.upstream.plans = {unary(
+      200,
+      R"({"id":"resp_1","object":"response","status":"completed","usage":{"input_tokens":5,"output_tokens":7}})")};
   w.play();
   w.expect_rest();
   EXPECT_EQ(w.record.outcome, Outcome::Answered);

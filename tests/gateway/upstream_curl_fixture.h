@@ -45,8 +45,8 @@ struct Answer {
 
 inline std::ostream& operator<<(std::ostream& out, const Answer& answer) {
   return out << "head " << answer.head << ", status " << answer.status << ", end " << answer.end << ", "
-             << answer.body.size() << " bytes, transport " << static_cast<int>(answer.transport) << ", sent " << answer.sent
-             << ", \"" << answer.failure << "\"";
+             << answer.body.size() << " bytes, transport " << static_cast<int>(answer.transport) << ", sent "
+             << answer.sent << ", \"" << answer.failure << "\"";
 }
 
 inline task<void> read_all(Exchange& exchange, Answer& answer, TimePoint until) {

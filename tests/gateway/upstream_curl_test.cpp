@@ -45,26 +45,58 @@ struct Sent {
   std::string method;
   std::string target;
   Headers headers;
-  const char* body;       // Null: none.
-  std::string expected;   // Without "Host: …", which comes second.
+  const char* body;      // Null: none.
+  std::string expected;  // Without "Host: …", which comes second.
 };
 
 const Sent kSent[] = {
     {"a GET has only what it was given", "GET", "/", {}, nullptr, "GET / HTTP/1.1\r\n\r\n"},
-    {"headers keep their order and spelling", "GET", "/", {{"b-B", "1"}, {"A", "2"}, {"b-b", "3"}}, nullptr,
+    {"headers keep their order and spelling",
+     "GET",
+     "/",
+     {{"b-B", "1"}, {"A", "2"}, {"b-b", "3"}},
+     nullptr,
      "GET / HTTP/1.1\r\nb-B: 1\r\nA: 2\r\nb-b: 3\r\n\r\n"},
-    {"those that libcurl would add can be given", "GET", "/", {{"user-agent", "x/1"}, {"accept", "a/b"}}, nullptr,
+    {"those that libcurl would add can be given",
+     "GET",
+     "/",
+     {{"user-agent", "x/1"}, {"accept", "a/b"}},
+     nullptr,
      "GET / HTTP/1.1\r\nuser-agent: x/1\r\naccept: a/b\r\n\r\n"},
-    {"empty values are sent", "GET", "/", {{"cookie", ""}, {"Accept", ""}, {"X", " \t"}}, nullptr,
+    {"empty values are sent",
+     "GET",
+     "/",
+     {{"cookie", ""}, {"Accept", ""}, {"X", " \t"}},
+     nullptr,
      "GET / HTTP/1.1\r\ncookie:\r\nAccept:\r\nX:\r\n\r\n"},
-    {"odd bytes pass", "GET", "/", {{"X", "a;b: c\xff\xc3\xa4\"  "}, {"!#$%&'*+-.^_`|~", "1"}}, nullptr,
+    {"odd bytes pass",
+     "GET",
+     "/",
+     {{"X", "a;b: c\xff\xc3\xa4\"  "}, {"!#$%&'*+-.^_`|~", "1"}},
+     nullptr,
      "GET / HTTP/1.1\r\nX: a;b: c\xff\xc3\xa4\"  \r\n!#$%&'*+-.^_`|~: 1\r\n\r\n"},
-    {"what is the wire's is not sent twice", "POST", "/",
-     {{"Host", "evil"}, {"content-length", "1"}, {"Expect", "100-continue"}, {"Transfer-Encoding", "chunked"}, {"content-type", "t"}}, "abc",
+    {"what is the wire's is not sent twice",
+     "POST",
+     "/",
+     {{"Host", "evil"},
+      {"content-length", "1"},
+      {"Expect", "100-continue"},
+      {"Transfer-Encoding", "chunked"},
+      {"content-type", "t"}},
+     "abc",
      "POST / HTTP/1.1\r\ncontent-type: t\r\nContent-Length: 3\r\n\r\nabc"},
-    {"a target stays as it is", "GET", "/a/../b//./c?d=%2e%2E/../&e=[{|}]\"<>#f?g\xc3\xa4", {}, nullptr,
+    {"a target stays as it is",
+     "GET",
+     "/a/../b//./c?d=%2e%2E/../&e=[{|}]\"<>#f?g\xc3\xa4",
+     {},
+     nullptr,
      "GET /a/../b//./c?d=%2e%2E/../&e=[{|}]\"<>#f?g\xc3\xa4 HTTP/1.1\r\n\r\n"},
-    {"POST", "POST", "/", {{"Content-Type", "a/b"}}, "{}", "POST / HTTP/1.1\r\nContent-Type: a/b\r\nContent-Length: 2\r\n\r\n{}"},
+    {"POST",
+     "POST",
+     "/",
+     {{"Content-Type", "a/b"}},
+     "{}",
+     "POST / HTTP/1.1\r\nContent-Type: a/b\r\nContent-Length: 2\r\n\r\n{}"},
     {"POST without a type gets none", "POST", "/", {}, "{}", "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"},
     {"POST with an empty body", "POST", "/", {}, "", "POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n"},
     {"POST without a body", "POST", "/", {}, nullptr, "POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n"},
@@ -161,8 +193,8 @@ TEST_F(CurlUpstreamTest, gives_status_headers_and_body_of_an_answer) {
 
 struct Said {
   const char* name;
-  std::string answer;     // After which the connection is closed.
-  int status;             // 0: no head.
+  std::string answer;  // After which the connection is closed.
+  int status;          // 0: no head.
   const char* body;
   Got end;
   const char* failure;
@@ -171,12 +203,27 @@ struct Said {
 
 const Said kSaid[] = {
     {"by length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", Got::End, ""},
-    {"by chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", 200, "hello!", Got::End, ""},
-    {"by chunks, with trailers", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: 1\r\n\r\n", 200, "hello", Got::End, ""},
+    {"by chunks",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n1\r\n!\r\n0\r\n\r\n",
+     200,
+     "hello!",
+     Got::End,
+     ""},
+    {"by chunks, with trailers",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: 1\r\n\r\n",
+     200,
+     "hello",
+     Got::End,
+     ""},
     {"by closing", "HTTP/1.1 200 OK\r\n\r\nhello", 200, "hello", Got::End, ""},
     {"by closing, announced", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", 200, "hello", Got::End, ""},
     {"by closing, HTTP/1.0", "HTTP/1.0 200 OK\r\n\r\nhello", 200, "hello", Got::End, ""},
-    {"chunks go before a length", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", 200, "hi", Got::End, ""},
+    {"chunks go before a length",
+     "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+     200,
+     "hi",
+     Got::End,
+     ""},
     {"more than its length", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", 200, "he", Got::End, ""},
     {"nothing, by length", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, "", Got::End, ""},
     {"nothing, by closing", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", 200, "", Got::End, ""},
@@ -185,32 +232,105 @@ const Said kSaid[] = {
     {"304 with a length", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, "", Got::End, ""},
     {"HEAD with a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", 200, "", Got::End, "", "HEAD"},
     {"HEAD with chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 200, "", Got::End, "", "HEAD"},
-    {"1xx before it", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", Got::End, ""},
-    {"a redirect is an answer", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 2\r\n\r\nhi", 302, "hi", Got::End, ""},
-    {"a redirect to nonsense too", "HTTP/1.1 307 No\r\nLocation: http://[x\"|:/ \r\nContent-Length: 2\r\n\r\nhi", 307, "hi", Got::End, ""},
-    {"401 with a challenge", "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 2\r\n\r\nhi", 401, "hi", Got::End, ""},
-    {"407 without a proxy", "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=x\r\nContent-Length: 2\r\n\r\nhi", 407, "hi", Got::End, ""},
-    {"encodings are left alone", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", Got::End, ""},
+    {"1xx before it",
+     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: "
+     "2\r\n\r\nhi",
+     200,
+     "hi",
+     Got::End,
+     ""},
+    {"a redirect is an answer",
+     "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 2\r\n\r\nhi",
+     302,
+     "hi",
+     Got::End,
+     ""},
+    {"a redirect to nonsense too",
+     "HTTP/1.1 307 No\r\nLocation: http://[x\"|:/ \r\nContent-Length: 2\r\n\r\nhi",
+     307,
+     "hi",
+     Got::End,
+     ""},
+    {"401 with a challenge",
+     "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 2\r\n\r\nhi",
+     401,
+     "hi",
+     Got::End,
+     ""},
+    {"407 without a proxy",
+     "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=x\r\nContent-Length: 2\r\n\r\nhi",
+     407,
+     "hi",
+     Got::End,
+     ""},
+    {"encodings are left alone",
+     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi",
+     200,
+     "hi",
+     Got::End,
+     ""},
     {"a status nobody knows", "HTTP/1.1 799 Hm\r\nContent-Length: 2\r\n\r\nhi", 799, "hi", Got::End, ""},
-    {"bytes beyond ASCII in the reason", "HTTP/1.1 200 \xff\xfe\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", Got::End, ""},
+    {"bytes beyond ASCII in the reason",
+     "HTTP/1.1 200 \xff\xfe\r\nContent-Length: 2\r\n\r\nhi",
+     200,
+     "hi",
+     Got::End,
+     ""},
     {"nothing at all", "", 0, "", Got::Failed, "closed without an answer"},
     {"half a head", "HTTP/1.1 200 OK\r\nContent-", 0, "", Got::Failed, "the answer was cut short"},
     {"only 1xx", "HTTP/1.1 100 Continue\r\n\r\n", 0, "", Got::Failed, "closed without an answer"},
     {"HTTP/0.9", "hello", 0, "", Got::Failed, "the answer is not HTTP"},
     {"HTTP/0.9 that looks like a line", "hello\r\n\r\n", 0, "", Got::Failed, "the answer is not HTTP"},
     {"a version nobody knows", "HTTP/7.3 200 OK\r\n\r\n", 0, "", Got::Failed, "the answer is not HTTP"},
-    {"a NUL in the head", std::string("HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n", 28), 0, "", Got::Failed, "the answer's head is malformed"},
-    {"a line without a colon", "HTTP/1.1 200 OK\r\nwhat\r\n\r\n", 0, "", Got::Failed, "the answer's head is malformed"},
-    {"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 5\r\n\r\nhello", 0, "", Got::Failed, "the answer's length is contradictory"},
-    {"a length beyond all", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello", 0, "", Got::Failed, "the answer's length is contradictory"},
-    {"another protocol", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\nhello", 0, "", Got::Failed, "the answer switches to another protocol"},
+    {"a NUL in the head",
+     std::string("HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n", 28),
+     0,
+     "",
+     Got::Failed,
+     "the answer's head is malformed"},
+    {"a line without a colon",
+     "HTTP/1.1 200 OK\r\nwhat\r\n\r\n",
+     0,
+     "",
+     Got::Failed,
+     "the answer's head is malformed"},
+    {"two lengths",
+     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 5\r\n\r\nhello",
+     0,
+     "",
+     Got::Failed,
+     "the answer's length is contradictory"},
+    {"a length beyond all",
+     "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
+     0,
+     "",
+     Got::Failed,
+     "the answer's length is contradictory"},
+    {"another protocol",
+     "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\nhello",
+     0,
+     "",
+     Got::Failed,
+     "the answer switches to another protocol"},
     {"a head without end", "HTTP/1.1 200 OK\r\n" + std::string(300'000, 'x'), 0, "", Got::Failed, ""},
-    {"a head of many lines", "HTTP/1.1 200 OK\r\n" + [] {
-       std::string lines;
-       while (lines.size() < 270'000) lines += "X-Header: some value or other\r\n";
-       return lines;
-     }() + "\r\n", 0, "", Got::Failed, "the answer's head is too large"},
-    {"chunks of nonsense", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nhello", 200, "", Got::Failed, "the answer's chunks are malformed"},
+    {"a head of many lines",
+     "HTTP/1.1 200 OK\r\n" +
+         [] {
+           std::string lines;
+           while (lines.size() < 270'000) lines += "X-Header: some value or other\r\n";
+           return lines;
+         }() +
+         "\r\n",
+     0,
+     "",
+     Got::Failed,
+     "the answer's head is too large"},
+    {"chunks of nonsense",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nhello",
+     200,
+     "",
+     Got::Failed,
+     "the answer's chunks are malformed"},
 };
 
 TEST_F(CurlUpstreamTest, understands_answers_of_all_kinds) {
@@ -293,7 +413,8 @@ TEST_F(CurlUpstreamTest, never_takes_a_reset_for_the_end_of_an_answer_without_le
 TEST_F(CurlUpstreamTest, reads_an_answer_that_dribbles_in_byte_by_byte) {
   raw::Peer peer{[&](raw::Connection& connection) {
     connection.request();
-    for (const char byte : std::string{"HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"}) {
+    for (const char byte :
+         std::string{"HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"}) {
       connection.send({&byte, 1});
       std::this_thread::sleep_for(1ms);
     }
@@ -307,7 +428,8 @@ TEST_F(CurlUpstreamTest, gives_the_bytes_of_a_stream_as_they_come) {
   raw::Peer peer{[&](raw::Connection& connection) {
     connection.request();
     connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
-    if (connection.read_until("\n").empty()) connection.send("3\r\ntwo\r\n0\r\n\r\n");  // Waits until woken: never sent.
+    if (connection.read_until("\n").empty())
+      connection.send("3\r\ntwo\r\n0\r\n\r\n");  // Waits until woken: never sent.
   }};
   const auto exchange = upstream->start(get(wire_to(peer.url())), signal);
   ASSERT_EQ(head(*exchange), Got::Head);
@@ -499,10 +621,10 @@ TEST_F(CurlUpstreamTest, does_not_send_again_what_may_have_been_read) {
   }
 }
 
-// Goal: whatever the moment at which a provider closes an idle connection, no call is executed twice, and calls that it
-// cannot have seen are sent again unasked. Method: the peer closes after a random pause around the time that we need to
-// send the next call, and counts what it executes by number. Like any server it looks for a request before it closes; one
-// that comes a moment later is lost.
+// Goal: whatever the moment at which a provider closes an idle connection, no call is executed twice, and calls that
+// it cannot have seen are sent again unasked. Method: the peer closes after a random pause around the time that we
+// need to send the next call, and counts what it executes by number. Like any server it looks for a request before it
+// closes; one that comes a moment later is lost.
 TEST_F(CurlUpstreamTest, executes_each_call_once_over_a_provider_that_closes_at_the_worst_moments) {
   const unsigned seed = std::random_device{}();
   std::mt19937 random{seed};
@@ -559,7 +681,8 @@ TEST_F(CurlUpstreamTest, closes_at_once_what_is_given_up) {
       waiting = true;
       gone = connection.gone(5s);
     }};
-    auto exchange = upstream->start(post(wire_to(peer.url()), phase == Phase::Upload ? std::string(50'000'000, 'x') : "{}"), signal);
+    auto exchange = upstream->start(
+        post(wire_to(peer.url()), phase == Phase::Upload ? std::string(50'000'000, 'x') : "{}"), signal);
     ASSERT_TRUE(turn_until([&] { return waiting.load(); }));
     if (phase == Phase::Body) {
       EXPECT_EQ(head(*exchange), Got::Head);
@@ -636,9 +759,7 @@ TEST_F(CurlUpstreamTest, lives_on_after_a_time_limit) {
 TEST_F(CurlUpstreamTest, can_be_destroyed_with_pooled_connections_while_the_context_goes_on) {
   raw::Peer peer{always(kHello)};
   for (int i = 0; i < 3; ++i) ASSERT_EQ(ask(get(wire_to(peer.url()))).end, Got::End);
-  {
-    auto given_up = upstream->start(get(wire_to("http://127.0.0.1:" + std::to_string(raw::closed_port()))), signal);
-  }
+  { auto given_up = upstream->start(get(wire_to("http://127.0.0.1:" + std::to_string(raw::closed_port()))), signal); }
   upstream.reset();
   turn_for(20ms);
   EXPECT_EQ(io.stopped(), true) << "something is left to do";
@@ -726,7 +847,8 @@ TEST_F(CurlUpstreamTest, keeps_little_memory_for_a_silent_stream) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer's allocator keeps more";
   const raw::PeerProcess peer{[](raw::Connection& connection) {
     connection.request();
-    connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nC350\r\n" + std::string(50'000, 'x') + "\r\n");
+    connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nC350\r\n" + std::string(50'000, 'x') +
+                    "\r\n");
     connection.gone(30s);
   }};
   struct Stream {
@@ -758,7 +880,8 @@ TEST_F(CurlUpstreamTest, keeps_little_memory_for_a_silent_stream) {
   RecordProperty("bytes_each", static_cast<int>(each));
   EXPECT_LT(each, 40'000U);
   for (const auto& stream : streams) stream->signal.stop(StopReason::Shutdown);
-  EXPECT_TRUE(turn_until([&] { return std::ranges::all_of(streams, [](const auto& stream) { return stream->ended; }); }));
+  EXPECT_TRUE(
+      turn_until([&] { return std::ranges::all_of(streams, [](const auto& stream) { return stream->ended; }); }));
 }
 
 TEST_F(CurlUpstreamTest, loses_no_descriptor_over_a_thousand_exchanges_that_end_anyhow) {
@@ -769,7 +892,8 @@ TEST_F(CurlUpstreamTest, loses_no_descriptor_over_a_thousand_exchanges_that_end_
     for (;;) {
       const std::string request = connection.request();
       if (request.empty()) return;
-      if (request.find("/cut") != std::string::npos) return (void)connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhell");
+      if (request.find("/cut") != std::string::npos)
+        return (void)connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhell");
       if (request.find("/reset") != std::string::npos) return connection.reset();
       if (request.find("/hang") != std::string::npos) return (void)connection.gone(10s);
       connection.send(kHello);
@@ -783,17 +907,23 @@ TEST_F(CurlUpstreamTest, loses_no_descriptor_over_a_thousand_exchanges_that_end_
   for (int i = 0; i < 1'000; ++i) {
     const char* const kTargets[] = {"/", "/", "/cut", "/reset", "/hang"};
     const std::size_t which = random() % 6;
-    auto exchange = upstream->start(which == 5 ? get(wire_to(refused)) : get(wire_to(peer.url()), kTargets[which]), signal);
+    auto exchange =
+        upstream->start(which == 5 ? get(wire_to(refused)) : get(wire_to(peer.url()), kTargets[which]), signal);
     switch (random() % 3) {
-      case 0: break;  // At once.
-      case 1: turn_for(std::chrono::milliseconds{random() % 2}); break;
-      default: finish(*exchange, 20ms);
+      case 0:
+        break;  // At once.
+      case 1:
+        turn_for(std::chrono::milliseconds{random() % 2});
+        break;
+      default:
+        finish(*exchange, 20ms);
     }
   }
   EXPECT_EQ(upstream->figures().exchanges, 0U);
   upstream.reset();
   // The peer's ends are closed by its threads.
-  EXPECT_TRUE(turn_until([&] { return raw::open_descriptors() <= before; })) << raw::open_descriptors() << " > " << before;
+  EXPECT_TRUE(turn_until([&] { return raw::open_descriptors() <= before; }))
+      << raw::open_descriptors() << " > " << before;
 }
 
 }  // namespace

@@ -71,11 +71,12 @@ TEST_F(CurlUpstreamTlsTest, reads_its_ca_file_once_for_all_connections) {
   const std::string file = authority.file() + ".copy";
   std::filesystem::copy_file(authority.file(), file);
   raw::Peer peer{[](raw::Connection& connection) {
-    while (!connection.request().empty()) {
-      std::this_thread::sleep_for(5ms);
-      connection.send(kHello);
-    }
-  }, &server};
+                   while (!connection.request().empty()) {
+                     std::this_thread::sleep_for(5ms);
+                     connection.send(kHello);
+                   }
+                 },
+                 &server};
   EXPECT_EQ(ask(get(wire_to(peer.url(), file))).end, Got::End);
   // From here on it could not be read any more, and there are connections on several multi handles.
   std::filesystem::remove(file);
@@ -117,12 +118,15 @@ TEST_F(CurlUpstreamTlsTest, parses_the_system_bundle_fast_enough_for_a_thread_th
 TEST_F(CurlUpstreamTlsTest, sends_on_a_fresh_connection_what_a_closed_one_cannot_take) {
   for (const bool notify : {true, false}) {
     raw::Peer peer{[&](raw::Connection& connection) {
-      connection.request();
-      connection.send(kHello);
-      if (notify) connection.say_no_more();
-      else shutdown(connection.socket(), SHUT_WR);
-      connection.gone(5s);
-    }, &server};
+                     connection.request();
+                     connection.send(kHello);
+                     if (notify)
+                       connection.say_no_more();
+                     else
+                       shutdown(connection.socket(), SHUT_WR);
+                     connection.gone(5s);
+                   },
+                   &server};
     for (int i = 0; i < 10; ++i) {
       const Answer answer = ask(post(wire_to(peer.url(), authority.file()), "{}"));
       EXPECT_EQ(answer.end, Got::End) << answer;
@@ -140,20 +144,21 @@ TEST_F(CurlUpstreamTlsTest, executes_each_call_once_over_a_provider_that_closes_
   std::map<std::string, int> executed;
   std::atomic<std::uint_fast32_t> microseconds = 0;
   raw::Peer peer{[&](raw::Connection& connection) {
-    for (;;) {
-      const std::string request = connection.request();
-      if (request.empty()) return;
-      {
-        const std::lock_guard guard{lock};
-        ++executed[request.substr(0, request.find(" HTTP"))];
-      }
-      connection.send(kHello);
-      const auto until = Clock::now() + std::chrono::microseconds{microseconds};
-      while (Clock::now() < until) {
-      }
-      if (microseconds % 2 == 1 && !connection.readable(0ms)) return;
-    }
-  }, &server};
+                   for (;;) {
+                     const std::string request = connection.request();
+                     if (request.empty()) return;
+                     {
+                       const std::lock_guard guard{lock};
+                       ++executed[request.substr(0, request.find(" HTTP"))];
+                     }
+                     connection.send(kHello);
+                     const auto until = Clock::now() + std::chrono::microseconds{microseconds};
+                     while (Clock::now() < until) {
+                     }
+                     if (microseconds % 2 == 1 && !connection.readable(0ms)) return;
+                   }
+                 },
+                 &server};
   int failed = 0;
   for (int i = 0; i < 200; ++i) {
     microseconds = random() % 150;
@@ -203,8 +208,8 @@ class Environment {
   }
 
  private:
-  static constexpr const char* kNames[] = {"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY",
-                                           "all_proxy",  "ALL_PROXY",  "no_proxy",    "NO_PROXY"};
+  static constexpr const char* kNames[] = {
+      "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"};
 };
 
 TEST_F(CurlUpstreamTlsTest, reaches_a_provider_through_a_proxy_that_sees_no_key) {
@@ -228,8 +233,9 @@ TEST_F(CurlUpstreamTlsTest, reaches_a_provider_through_a_proxy_that_sees_no_key)
   EXPECT_TRUE(connect.starts_with("CONNECT provider.test:443 HTTP/1.1\r\n")) << connect;
   EXPECT_NE(connect.find("Proxy-Authorization: Basic dXNlcjp3b3Jk"), std::string::npos) << connect;
   EXPECT_EQ(connect.find("SECRET"), std::string::npos) << connect;
-  EXPECT_EQ(request, "POST /v1/x HTTP/1.1\r\nHost: provider.test\r\nAuthorization: Bearer SECRET\r\nX-Api-Key: SECRET\r\n"
-                     "Content-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(request,
+            "POST /v1/x HTTP/1.1\r\nHost: provider.test\r\nAuthorization: Bearer SECRET\r\nX-Api-Key: SECRET\r\n"
+            "Content-Length: 2\r\n\r\n{}");
   EXPECT_EQ(proxy.accepted(), 1);
 }
 
@@ -240,7 +246,8 @@ TEST_F(CurlUpstreamTlsTest, asks_a_proxy_for_plain_http_by_the_whole_url) {
   }};
   const Environment environment{{"HTTP_PROXY", "http://127.0.0.1:" + std::to_string(proxy.port())}};
   EXPECT_EQ(ask(get(wire_to("http://provider.test:81/base"), "/a/../b?c=%2e")).end, Got::End);
-  EXPECT_TRUE(request.starts_with("GET http://provider.test:81/base/a/../b?c=%2e HTTP/1.1\r\nHost: provider.test:81\r\n"))
+  EXPECT_TRUE(
+      request.starts_with("GET http://provider.test:81/base/a/../b?c=%2e HTTP/1.1\r\nHost: provider.test:81\r\n"))
       << request;
 }
 

@@ -35,25 +35,34 @@ X509* unsigned_certificate(EVP_PKEY* key, std::string name, bool expired) {
   X509_gmtime_adj(X509_getm_notBefore(certificate), -7'200);
   X509_gmtime_adj(X509_getm_notAfter(certificate), expired ? -3'600 : 3'600);
   X509_set_pubkey(certificate, key);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate),
+                             "CN",
+                             MBSTRING_ASC,
+                             reinterpret_cast<const unsigned char*>(name.c_str()),
+                             -1,
+                             -1,
+                             0);
   return certificate;
 }
 
-int choose_protocol(SSL*, const unsigned char** out, unsigned char* size, const unsigned char* offered, unsigned int length,
-                    void* http2) {
+int choose_protocol(SSL*, const unsigned char** out, unsigned char* size, const unsigned char* offered,
+                    unsigned int length, void* http2) {
   constexpr std::string_view kTwo = "\x02h2";
   constexpr std::string_view kOne = "\x08http/1.1";
   const std::string_view ours = http2 != nullptr ? kTwo : kOne;
-  const auto found = SSL_select_next_proto(const_cast<unsigned char**>(out), size,
+  const auto found = SSL_select_next_proto(const_cast<unsigned char**>(out),
+                                           size,
                                            reinterpret_cast<const unsigned char*>(ours.data()),
-                                           static_cast<unsigned int>(ours.size()), offered, length);
+                                           static_cast<unsigned int>(ours.size()),
+                                           offered,
+                                           length);
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
 }  // namespace
 
-Authority::Authority() : key_(EVP_EC_gen("P-256")), certificate_(unsigned_certificate(key_, "test authority", false)) {
+Authority::Authority()
+    : key_(EVP_EC_gen("P-256")), certificate_(unsigned_certificate(key_, "test authority", false)) {
   X509_set_issuer_name(certificate_, X509_get_subject_name(certificate_));
   add_extension(certificate_, certificate_, NID_basic_constraints, "critical,CA:TRUE");
   X509_sign(certificate_, key_, EVP_sha256());
@@ -71,7 +80,8 @@ Authority::~Authority() {
   EVP_PKEY_free(key_);
 }
 
-TlsServer::TlsServer(const Authority& authority, const Options& options) : context_(SSL_CTX_new(TLS_server_method())) {
+TlsServer::TlsServer(const Authority& authority, const Options& options)
+    : context_(SSL_CTX_new(TLS_server_method())) {
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* certificate = unsigned_certificate(key, "test server", options.expired);
   X509_set_issuer_name(certificate, X509_get_subject_name(authority.certificate_));

@@ -13,7 +13,10 @@ namespace {
 
 nghttp2_nv as_nv(const std::string& name, const std::string& value) {
   return {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
-          reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
+          reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())),
+          name.size(),
+          value.size(),
+          NGHTTP2_NV_FLAG_NONE};
 }
 
 std::string text(const std::uint8_t* bytes, std::size_t size) { return {reinterpret_cast<const char*>(bytes), size}; }
@@ -46,8 +49,8 @@ struct Http2::Callbacks {
     if (may_end && (head.flags & NGHTTP2_FLAG_END_STREAM) != 0) events.push_back({Kind::End, head.stream_id, {}});
     return 0;
   }
-  static ssize_t on_read(nghttp2_session*, std::int32_t stream, std::uint8_t* buffer, std::size_t size, std::uint32_t* flags,
-                         nghttp2_data_source*, void* self) {
+  static ssize_t on_read(nghttp2_session*, std::int32_t stream, std::uint8_t* buffer, std::size_t size,
+                         std::uint32_t* flags, nghttp2_data_source*, void* self) {
     Outgoing& outgoing = of(self).outgoing_[stream];
     const std::size_t count = std::min(size, outgoing.bytes.size());
     std::memcpy(buffer, outgoing.bytes.data(), count);
@@ -150,8 +153,8 @@ void Http2::reset(int stream, std::uint32_t code) {
 }
 
 void Http2::go_away() {
-  nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
-                        nullptr, 0);
+  nghttp2_submit_goaway(
+      session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR, nullptr, 0);
   flush();
 }
 

@@ -85,8 +85,9 @@ Connection::Read Connection::read_or_end(std::chrono::milliseconds limit) {
   if (socket_ < 0) return {{}, true};
   if (!readable(limit)) return {};
   std::string bytes(64 * 1024, '\0');
-  const ssize_t count = ssl_ != nullptr ? SSL_read(static_cast<SSL*>(ssl_), bytes.data(), static_cast<int>(bytes.size()))
-                                        : recv(socket_, bytes.data(), bytes.size(), 0);
+  const ssize_t count = ssl_ != nullptr
+                            ? SSL_read(static_cast<SSL*>(ssl_), bytes.data(), static_cast<int>(bytes.size()))
+                            : recv(socket_, bytes.data(), bytes.size(), 0);
   bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   return {std::move(bytes), count <= 0};
 }
@@ -179,7 +180,10 @@ void Connection::wake() {
 }
 
 Peer::Peer(Script script, const TlsServer* tls)
-    : script_(std::move(script)), tls_(tls), listener_(listen_on_any_port(port_, 1024)), acceptor_([this] { accept_all(); }) {}
+    : script_(std::move(script)),
+      tls_(tls),
+      listener_(listen_on_any_port(port_, 1024)),
+      acceptor_([this] { accept_all(); }) {}
 
 Peer::~Peer() {
   shutdown(listener_, SHUT_RDWR);

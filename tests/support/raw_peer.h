@@ -55,11 +55,11 @@ class Connection {
 
   void say_no_more();  // FIN (after a TLS close_notify); reading goes on.
   void close();
-  void reset();        // RST
+  void reset();  // RST
 
  private:
   friend class Peer;
-  void wake();         // From another thread: ends what blocks.
+  void wake();  // From another thread: ends what blocks.
 
   int socket_;
   int number_;
@@ -78,7 +78,7 @@ class Peer {
   ~Peer();
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  [[nodiscard]] std::string url() const;               // "http://127.0.0.1:port", or https.
+  [[nodiscard]] std::string url() const;  // "http://127.0.0.1:port", or https.
   [[nodiscard]] int accepted() const { return accepted_; }
 
  private:
