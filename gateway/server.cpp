@@ -219,6 +219,7 @@ class Connection final : public Wire, public std::enable_shared_from_this<Connec
 
 task<void> Connection::run(std::shared_ptr<Connection> self) {
   try {
+    // (Not in the loop's condition: inside a try, g++ 12 makes a trap of that.)
     for (bool more = true; more; self->answered_ = true) more = co_await self->one_request();
   } catch (...) {
     // Out of memory, or refuse() threw: nothing that could be said to this caller.
@@ -313,7 +314,7 @@ task<std::expected<RequestHead, RefusedRequest>> Connection::head(TimePoint arri
           408, "callgate_request_timeout", "The request head did not come in time (limits.header_timeout).");
     }
     co_await rouse(until);
-    read_ahead(kReadAhead);
+    read_ahead(in_.size() + kReadAhead);
   }
   const std::string_view text{in_.data(), scan.size()};
   auto result = read_head(text, host_rule());
@@ -362,19 +363,31 @@ task<std::optional<RefusedRequest>> Connection::body(const RequestHead& head, He
   co_return refused;
 }
 
-/// No byte for a while, or so few of them that the whole would take for ever.
-TimePoint body_deadline(TimePoint began, std::uint64_t received, std::chrono::milliseconds timeout) {
-  const auto slowest = std::chrono::seconds{received / kSlowestBodyPerSecond};
-  return std::min(Clock::now() + timeout, began + timeout + slowest);
-}
+/// How long we wait for more of a body: not when nothing comes for a while, nor when so little comes that the whole
+/// would take for ever.
+class BodyClock {
+ public:
+  explicit BodyClock(std::chrono::milliseconds patience) : patience_(patience) {}
+  [[nodiscard]] TimePoint until(std::uint64_t received) {
+    if (received > received_) last_byte_ = Clock::now();
+    received_ = received;
+    return std::min(last_byte_, began_ + std::chrono::seconds{received / kSlowestBodyPerSecond}) + patience_;
+  }
+
+ private:
+  std::chrono::milliseconds patience_;
+  TimePoint began_ = Clock::now();
+  TimePoint last_byte_ = began_;
+  std::uint64_t received_ = 0;
+};
 
 task<std::optional<RefusedRequest>> Connection::counted_body(std::uint64_t length, std::string& text) {
-  const TimePoint began = Clock::now();
+  BodyClock clock{limits().header_timeout};
   const std::size_t here = std::min<std::size_t>(in_.size(), length);
   text.append(in_, 0, here);
   in_.erase(0, here);
   while (text.size() < length) {
-    const TimePoint until = body_deadline(began, text.size(), limits().header_timeout);
+    const TimePoint until = clock.until(text.size());
     if (Clock::now() >= until) co_return too_slow();
     co_await rouse(until);
     const std::size_t before = text.size();
@@ -388,7 +401,7 @@ task<std::optional<RefusedRequest>> Connection::counted_body(std::uint64_t lengt
 }
 
 task<std::optional<RefusedRequest>> Connection::chunked_body(Held& held, std::string& text) {
-  const TimePoint began = Clock::now();
+  BodyClock clock{limits().header_timeout};
   ChunkReader reader{limits().body_bytes};
   for (;;) {
     // At most what came is body, so it cannot grow beyond what was asked for here.
@@ -405,7 +418,7 @@ task<std::optional<RefusedRequest>> Connection::chunked_body(Held& held, std::st
     }
     if (eof_) lost();
     if (gone_) co_return std::nullopt;
-    const TimePoint until = body_deadline(began, text.size(), limits().header_timeout);
+    const TimePoint until = clock.until(text.size());
     if (Clock::now() >= until) co_return too_slow();
     co_await rouse(until);
     read_ahead(in_.size() + kScratchBytes);

@@ -479,6 +479,17 @@ TEST(Server, says_100_only_to_who_waits_for_it_and_only_if_the_body_is_wanted) {
   EXPECT_EQ(client.response().value_or(RawResponse{}).body, "POST /\n\nhi");
 }
 
+TEST(Server, takes_heads_up_to_the_bound_of_many_reads) {
+  TestServer server{echo};
+  RawClient client{server.address};
+  for (const std::size_t size : {10'000u, 30'000u, 65'000u}) {
+    ASSERT_TRUE(client.send(post("/", "hello", "X: " + std::string(size, 'x') + "\r\n")));
+    const auto response = client.response();
+    ASSERT_TRUE(response);
+    EXPECT_EQ(response->body, "POST /\nX: " + std::string(size, 'x') + "\n\nhello");
+  }
+}
+
 TEST(Server, bounds_heads) {
   auto options = usual();
   options.limits.header_bytes = 2'000;
@@ -591,6 +602,7 @@ TEST(Server, does_not_wait_for_ever_for_a_request) {
       {"GET / HTT", "", "a head that stops"},
       {"GET / HTTP/1.1\r\n", "X: y\r\n", "a head that never ends"},
       {post("/", std::string(1'000, 'x')).substr(0, 200), "", "a body that stops"},
+      {post("/", std::string(500'000, 'x')).substr(0, 400'000), "", "a body that came fast, and then stops"},
       {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", "x", "a body that trickles"},
       {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
        "1\r\nx\r\n",
@@ -1396,45 +1408,47 @@ TEST(Server, takes_new_limits_and_hosts_for_what_comes_next) {
 
 TEST(Server, may_be_destroyed_in_any_state_when_nothing_runs_any_more) {
   // Connections in every phase; then the I/O thread stops dead, and all is taken down. ASan sees what leaks.
-  for (const bool server_first : {true, false}) {
+  for (const bool stopped_before : {true, false}) {
     std::vector<RawClient> clients;
-    std::atomic<int> inside = 0;
+    std::atomic<int> inside = 0, deaf = 0;
     boost::asio::io_context io;
-    auto server = [&] {
-      gateway::ServerEvents events;
-      events.serve = [&](Inbound request, Caller& caller, Signal& signal) -> task<void> {
-        ++inside;
-        AnswerHead head = head_of(200);
-        caller.begin(std::move(head), std::nullopt);
-        const std::string piece(request.target == "/blocked" ? 64 * 1024 * 1024 : 1, 'x');
-        co_await caller.send(piece);
-        while (!signal.stopped()) co_await signal.wait();
-      };
-      events.refuse = [](const gateway::RefusedRequest&) { return std::pair{AnswerHead{}, std::string{}}; };
-      return std::make_unique<gateway::Server>(io, usual(), events);
-    }();
-    server->listen();
+    gateway::ServerEvents events;
+    events.serve = [&](Inbound request, Caller& caller, Signal& signal) -> task<void> {
+      ++inside;
+      AnswerHead head = head_of(200);
+      caller.begin(std::move(head), std::nullopt);
+      const std::string piece(request.target == "/blocked" ? 64 * 1024 * 1024 : 1, 'x');
+      co_await caller.send(piece);
+      while (!signal.stopped()) co_await signal.wait();
+      while (request.target == "/deaf") {
+        ++deaf;
+        co_await signal.wait();
+      }
+    };
+    events.refuse = [](const gateway::RefusedRequest&) { return std::pair{AnswerHead{}, std::string{}}; };
+    gateway::Server server{io, usual(), std::move(events)};
+    server.listen();
     std::thread thread{[&] { io.run(); }};
-    const std::string address = server->address();
-    for (const std::string& wire :
-         {""s,
-          get("/").substr(0, 9),
-          post("/", "hello").substr(0, post("/", "hello").size() - 2),
-          get("/stream"),
-          get("/blocked"),
-          get("/refused", "Origin: x\r\n"),
-          "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe"s}) {
-      clients.emplace_back(address, 16 * 1024);
+    const std::string body = post("/", "hello");
+    const std::string chunks = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe";
+    const std::string refused = get("/", "Origin: x\r\n");
+    for (const std::string& wire : {refused,
+                                    get("/deaf"),
+                                    ""s,
+                                    get("/").substr(0, 9),
+                                    body.substr(0, body.size() - 2),
+                                    chunks,
+                                    get("/stream"),
+                                    get("/blocked")}) {
+      clients.emplace_back(server.address(), 16 * 1024);
       clients.back().send(wire);
     }
-    EXPECT_TRUE(eventually([&] { return inside == 2; }));
-    EXPECT_FALSE(clients[5].read_some(10s).empty());
+    EXPECT_FALSE(clients[0].read_some(10s).empty());
+    clients[1].close();
+    EXPECT_TRUE(eventually([&] { return inside == 3 && deaf == 1; }));
     io.stop();
     thread.join();
-    if (server_first)
-      server.reset();
-    else
-      server->stop_all();
+    if (stopped_before) server.stop_all();
   }
 }
 
