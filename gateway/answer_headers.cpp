@@ -14,20 +14,6 @@ using classifier::lower;
 using classifier::same_name;
 using std::chrono::milliseconds;
 
-// RFC 9110 §7.6.1, and alt-svc, which would lead a client past us.
-constexpr std::array<std::string_view, 12> kNotPassed = {"connection",
-                                                         "keep-alive",
-                                                         "proxy-connection",
-                                                         "proxy-authenticate",
-                                                         "proxy-authorization",
-                                                         "te",
-                                                         "trailer",
-                                                         "transfer-encoding",
-                                                         "upgrade",
-                                                         "http2-settings",
-                                                         "content-length",
-                                                         "alt-svc"};
-
 // Clients that sleep out any Retry-After although x-should-retry says no (facts: cohere, up to a minute).
 constexpr std::array<std::string_view, 1> kSleepsWhateverWeSay = {"cohere-ai/"};
 constexpr std::int64_t kShortSeconds = 2;
@@ -76,8 +62,6 @@ Headers passable(const Headers& headers) {
   Headers kept;
   kept.reserve(headers.size() + 10);
   for (const Header& header : headers) {
-    if (std::ranges::any_of(kNotPassed, [&](std::string_view name) { return same_name(name, header.name); }))
-      continue;
     if (starts_with_name(header.name, "callgate-")) continue;
     if (named_by_connection(headers, header.name)) continue;
     kept.push_back(header);

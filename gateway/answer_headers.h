@@ -12,7 +12,8 @@
 
 namespace gateway {
 
-/// Of a provider's head, what may go on: not its framing, not its hop-by-hop fields, nothing that poses as ours.
+/// Of a provider's head, what may go on: nothing that its Connection field names or that poses as ours. Framing and
+/// the other hop-by-hop fields fall to the server, which writes its own.
 [[nodiscard]] classifier::Headers passable(const classifier::Headers& headers);
 
 /// Callgate-Call-Id, -Source (provider | callgate), -Upstream, -Attempts, -Queue-Ms and, for a failure, -Class.

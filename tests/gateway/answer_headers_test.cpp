@@ -12,21 +12,18 @@ std::string get(const Headers& headers, std::string_view name) {
   return std::string{classifier::find(headers, name).value_or("(none)")};
 }
 
-TEST(AnswerHeaders, passes_on_what_is_the_callers_and_nothing_that_leads_past_us) {
+TEST(AnswerHeaders, passes_on_what_is_the_callers_and_nothing_that_poses_as_ours) {
   const Headers headers = {{"Content-Type", "application/json"},
                            {"X-Request-Id", "r1"},
                            {"Connection", "close, X-Hop"},
                            {"X-Hop", "1"},
-                           {"Keep-Alive", "timeout=5"},
-                           {"Transfer-Encoding", "chunked"},
-                           {"Content-Length", "5"},
-                           {"Alt-Svc", "h3"},
                            {"Callgate-Attempts", "99"},
                            {"x-empty", ""},
                            {"Set-Cookie", "a=1"},
                            {"Set-Cookie", "b=2"}};
   const Headers expected = {{"Content-Type", "application/json"},
                             {"X-Request-Id", "r1"},
+                            {"Connection", "close, X-Hop"},
                             {"x-empty", ""},
                             {"Set-Cookie", "a=1"},
                             {"Set-Cookie", "b=2"}};
