@@ -369,7 +369,8 @@ task<void> relay_stream(Try& t) {
     } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Hold) {
       commit(t);
       // The head must be on its way even if no event has come yet.
-      if (!co_await t.caller.send({})) {
+      const std::string_view no_event;
+      if (!co_await t.caller.send(no_event)) {
         t.caller_left();
         break;
       }

@@ -26,6 +26,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/support/pace.h"
 #include "tests/support/raw_client.h"
 
 // g++ 12 inlines half of Asio's frame allocation and then misses the other half.
@@ -53,15 +54,7 @@ constexpr bool kSanitized = true;  // Memory figures mean nothing then.
 constexpr bool kSanitized = false;
 #endif
 
-/// Waits for what other threads bring about.
-template <typename Condition>
-bool eventually(Condition condition, std::chrono::milliseconds patience = 10s) {
-  for (const auto until = Clock::now() + patience; Clock::now() < until;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(1ms);
-  }
-  return condition();
-}
+using support::eventually;
 
 using Serve = std::function<task<void>(Inbound, Caller&, Signal&)>;
 
@@ -946,7 +939,7 @@ TEST(Server, makes_a_fast_provider_wait_for_a_slow_reader) {
   std::uint64_t seen = 0;
   int still = 0;
   ASSERT_TRUE(eventually([&] {
-    std::this_thread::sleep_for(20ms);
+    support::dawdle(20ms);
     still = std::exchange(seen, taken.load()) == taken.load() && seen > 0 ? still + 1 : 0;
     return still == 3;
   }));
@@ -1000,8 +993,7 @@ TEST(Server, does_not_give_up_a_caller_that_reads_slowly) {
   const auto began = Clock::now();
   while (got < kSize && client.end() == End::Open) {
     got += client.read_some(1s, 60'000).size();
-    if (Clock::now() < began + 600ms)
-      std::this_thread::sleep_for(20ms);  // Slower than it could, for twice the stall.
+    if (Clock::now() < began + 600ms) support::dawdle(20ms);  // Slower than it could, for twice the stall.
   }
   EXPECT_GE(got, kSize);
   EXPECT_EQ(client.end(), End::Open);

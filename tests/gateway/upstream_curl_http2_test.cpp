@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/gateway/upstream_curl_fixture.h"
+#include "tests/support/pace.h"
 #include "tests/support/raw_certificates.h"
 #include "tests/support/raw_http2.h"
 
@@ -154,7 +155,7 @@ TEST_F(CurlUpstreamHttp2Test, does_not_spin_while_a_provider_does_not_let_the_up
                      if (event.kind == Kind::Gone || event.kind == Kind::Nothing) return;
                      received += event.bytes.size();
                    }
-                   while (!open) std::this_thread::sleep_for(1ms);
+                   support::eventually([&] { return open.load(); });
                    http.grant(1, 10'000'000);
                    if (!http.wait_for(Kind::End, 1)) return;
                    http.head(1, "200", {}, false);
@@ -240,7 +241,7 @@ TEST_F(CurlUpstreamHttp2Test, never_takes_a_reset_or_lost_stream_for_a_whole_ans
                      http.head(stream, "200", {}, false);
                      http.body(stream, "hell", false);
                      if (cut == Cut::GoAway) http.go_away();
-                     std::this_thread::sleep_for(30ms);
+                     support::dawdle(30ms);
                      if (cut == Cut::Reset) http.reset(stream, 2);
                      if (cut == Cut::Reset) http.next(1s);
                    },

@@ -18,12 +18,14 @@
 
 #include "tests/gateway/upstream_curl_fixture.h"
 
+#include "tests/support/pace.h"
+
 // libcurl's resolver threads come here: names that end in ".slow" take their time, as a dead DNS server would.
 extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** result) {
   using Function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
   static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "getaddrinfo"));
   if (host != nullptr && std::string_view{host}.ends_with(".slow")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds{700});
+    support::dawdle(std::chrono::milliseconds{700});
     return EAI_AGAIN;
   }
   return real(host, service, hints, result);
@@ -402,7 +404,7 @@ TEST_F(CurlUpstreamTest, never_takes_a_reset_for_the_end_of_an_answer_without_le
   raw::Peer peer{[&](raw::Connection& connection) {
     connection.request();
     connection.send("HTTP/1.1 200 OK\r\n\r\nhello");
-    std::this_thread::sleep_for(20ms);  // The bytes go before the reset, which would drop them.
+    support::dawdle(20ms);  // The bytes go before the reset, which would drop them.
     connection.reset();
   }};
   const Answer answer = ask(get(wire_to(peer.url())));
@@ -416,7 +418,7 @@ TEST_F(CurlUpstreamTest, reads_an_answer_that_dribbles_in_byte_by_byte) {
     for (const char byte :
          std::string{"HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"}) {
       connection.send({&byte, 1});
-      std::this_thread::sleep_for(1ms);
+      support::dawdle(1ms);
     }
   }};
   const Answer answer = ask(get(wire_to(peer.url())));
@@ -470,7 +472,7 @@ TEST_F(CurlUpstreamTest, does_not_wait_for_an_upload_whose_answer_is_here) {
   raw::Peer peer{[&](raw::Connection& connection) {
     connection.read_until("\r\n\r\n");
     connection.send(kHello);
-    while (!done) std::this_thread::sleep_for(1ms);  // Reads no more, so the upload stands still.
+    support::eventually([&] { return done.load(); });  // Reads no more, so the upload stands still.
   }};
   const Answer answer = ask(post(wire_to(peer.url()), std::string(20'000'000, 'x')), 5s);
   done = true;
@@ -523,7 +525,7 @@ TEST_F(CurlUpstreamTest, is_not_held_up_by_a_resolver_that_does_not_answer) {
   exchange.reset();
   EXPECT_LT(Clock::now() - began, 500ms) << "the resolver was waited for";
   EXPECT_EQ(upstream->figures().exchanges, 0U);
-  std::this_thread::sleep_for(800ms);  // Its threads are not stopped: let them end, for the leak checker.
+  support::dawdle(800ms);  // Its threads are not stopped: let them end, for the leak checker.
 }
 
 // ---- The pool
@@ -557,7 +559,7 @@ TEST_F(CurlUpstreamTest, keeps_the_connection_of_an_answer_that_is_complete_but_
 TEST_F(CurlUpstreamTest, finds_the_connections_of_a_crowd_again) {
   raw::Peer peer{[&](raw::Connection& connection) {
     while (!connection.request().empty()) {
-      std::this_thread::sleep_for(5ms);
+      support::dawdle(5ms);
       connection.send(kHello);
     }
   }};
@@ -737,7 +739,7 @@ TEST_F(CurlUpstreamTest, lives_on_after_a_time_limit) {
   std::atomic<bool> go = false;
   raw::Peer peer{[&](raw::Connection& connection) {
     connection.request();
-    while (!go) std::this_thread::sleep_for(1ms);
+    support::eventually([&] { return go.load(); });
     connection.send(kHello);
   }};
   const auto exchange = upstream->start(get(wire_to(peer.url())), signal);

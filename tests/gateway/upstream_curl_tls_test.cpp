@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/gateway/upstream_curl_fixture.h"
+#include "tests/support/pace.h"
 #include "tests/support/raw_certificates.h"
 
 namespace gateway {
@@ -72,7 +73,7 @@ TEST_F(CurlUpstreamTlsTest, reads_its_ca_file_once_for_all_connections) {
   std::filesystem::copy_file(authority.file(), file);
   raw::Peer peer{[](raw::Connection& connection) {
                    while (!connection.request().empty()) {
-                     std::this_thread::sleep_for(5ms);
+                     support::dawdle(5ms);
                      connection.send(kHello);
                    }
                  },
