@@ -659,9 +659,8 @@ TEST_F(CurlUpstreamTest, executes_each_call_once_over_a_provider_that_closes_at_
     if (answer.end == Got::End) {
       EXPECT_EQ(executed["POST " + target], 1);
     } else {
-      ++failed;  // It may have been read, as far as can be known.
-      EXPECT_TRUE(answer.sent) << answer;
-      EXPECT_LE(executed["POST " + target], 1);
+      ++failed;  // If it was sent it may have been read, as far as can be known; if not, it may be sent again.
+      EXPECT_LE(executed["POST " + target], answer.sent ? 1 : 0) << answer;
     }
   }
   EXPECT_LT(failed, 50);
