@@ -13,7 +13,9 @@ int serve(const Arguments& arguments, Terminal& terminal) {
   print_problems(loaded.problems, terminal.err, terminal.colour_err);
   if (!loaded.usable()) return kInvalid;
   try {
-    return gateway::run_sidecar(loaded.config, config_file(arguments));
+    const int code = gateway::run_sidecar(loaded.config, config_file(arguments));
+    if (code != 0) terminal.err << "callgate serve: calls were still in flight at the end and were broken off\n";
+    return code;
   } catch (const std::runtime_error& error) {
     terminal.err << "callgate serve: " << error.what() << '\n';
     return kFailed;

@@ -130,6 +130,8 @@ struct Try {
   }
   void stopped() {
     attempt.stopped = signal.stopped();
+    if (attempt.stopped == StopReason::Shutdown) say_detail("callgate is shutting down");
+    if (attempt.stopped == StopReason::Cancelled) say_detail("the call was cancelled by an operator");
     judged({.cls = Class::Cancelled, .rule = "stopped"});
   }
   /// What is neither data nor an end.
@@ -410,7 +412,8 @@ task<void> relay_stream(Try& t) {
         break;
       }
       t.broke_off(got, bound.clock);
-      if (t.attempt.answer_started) t.attempt.last = broken(t, !reader->error());
+      // Behind half an event another one would be glued to it; then the break alone must do.
+      if (t.attempt.answer_started) t.attempt.last = broken(t, !reader->error() && reader->between_events());
       break;
     }
 

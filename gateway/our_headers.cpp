@@ -64,6 +64,10 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
           BadHeader{"Prefer: respond-async: runs are not in this version; send the call without it", 501});
     }
     if (header.name.size() < kPrefix.size() || !same_name(header.name.substr(0, kPrefix.size()), kPrefix)) continue;
+    const auto same = [&](const Header& other) { return same_name(other.name, header.name); };
+    if (std::ranges::count_if(headers, same) > 1) {
+      return std::unexpected(BadHeader{quoted(header.name) + " is given twice"});
+    }
     if (same_name(header.name, "callgate-lane")) {
       ours.lane = budget::lane_named(value);
       if (!ours.lane) {

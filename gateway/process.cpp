@@ -125,18 +125,21 @@ class Sidecar {
   }
   HealthSources health_sources() {
     HealthSources sources;
-    sources.alive = [this] {
-      const auto now = std::chrono::steady_clock::now().time_since_epoch();
-      return now - std::chrono::steady_clock::duration{last_turn_.load()} < kStuckAfter;
-    };
+    sources.alive = [this] { return loop_turns(); };
     sources.not_ready_because = [this]() -> std::string {
       if (draining_) return "draining: the process is going\n";
+      if (!loop_turns()) return "stuck: the I/O thread does not turn\n";
       return ready_ ? "" : "starting\n";
     };
     sources.metrics = [this] { return metrics_.text(); };
     return sources;
   }
 
+  /// Any thread.
+  [[nodiscard]] bool loop_turns() const {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return now - std::chrono::steady_clock::duration{last_turn_.load()} < kStuckAfter;
+  }
   void turn() {
     last_turn_ = runtime_.now().time_since_epoch().count();
     const Server::Figures server = server_.figures();

@@ -239,6 +239,7 @@ TEST(CallStory, every_phase_survives_every_ending) {
       if (phase.begun && name != "caller gone") {
         EXPECT_NE(w.caller.bytes.find("hello"), std::string::npos);
         EXPECT_NE(w.caller.bytes.find("callgate_stream_broken"), std::string::npos) << "a visible end";
+        EXPECT_EQ(w.caller.bytes.find("without its end marker"), std::string::npos) << "and a true one";
         EXPECT_EQ(w.caller.bytes.find("[DONE]"), std::string::npos) << "never an invented terminator";
       }
     }

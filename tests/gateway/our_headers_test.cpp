@@ -65,6 +65,13 @@ TEST(OurHeaders, a_deadline_may_be_a_span_or_a_time) {
   }
 }
 
+TEST(OurHeaders, that_contradict_themselves_are_refused) {
+  Headers headers = {{"Callgate-Lane", "bulk"}, {"callgate-lane", "interactive"}};
+  const auto ours = take_our_headers(headers, kNow);
+  ASSERT_FALSE(ours.has_value());
+  EXPECT_NE(ours.error().message.find("given twice"), std::string::npos);
+}
+
 TEST(OurHeaders, that_cannot_be_read_are_named_with_their_mend) {
   const std::pair<classifier::Header, const char*> bad[] = {
       {{"Callgate-Lane", "fast"}, "interactive, bulk or backfill"},
