@@ -224,7 +224,7 @@ void write_call(Fields fields, const CallRecord& record) {
   text_if_any(fields, "gen_ai.response.model", record.usage.model, kNameMax);
   fields.truth("stream", record.stream);
   status_if_any(fields, record.status);
-  fields.text("outcome", gateway::name_of(record.outcome), kIdMax);
+  fields.text("outcome", ledger::name_of(record.outcome), kIdMax);
   fields.text("class", classifier::name_of(record.cls), kIdMax);
   text_if_any(fields, "reason", record.reason, kIdMax);
   fields.open_list("attempts");

@@ -19,6 +19,7 @@
 #include "gateway/caller.h"
 #include "gateway/signal.h"
 #include "gateway/upstream.h"
+#include "ledger/records.h"
 
 namespace gateway {
 
@@ -84,70 +85,12 @@ class Admission {
   virtual task<std::expected<Permit, Refusal>> admit(const Ask& ask, Signal& signal) = 0;
 };
 
-/// How a call ended, as design §10 names the endings.
-enum class Outcome : std::uint8_t { Answered, Failed, Refused, Cancelled, Drained, Crashed };
-inline constexpr std::array<std::string_view, 6> kOutcomeNames = {
-    "answered", "failed", "refused", "cancelled", "drained", "crashed"};
-[[nodiscard]] constexpr std::string_view name_of(Outcome outcome) {
-  return kOutcomeNames[static_cast<std::size_t>(outcome)];
-}
-
-/// One try at a provider, as it ended.
-struct AttemptRow {
-  int number = 0;  // 1 for the first.
-  std::string upstream{};
-  int status = 0;  // 0: no answer came.
-  classifier::Class cls = classifier::Class::None;
-  std::string code{};                          // The provider's own.
-  std::string detail{};                        // For people; no URL, header or key.
-  bool possibly_billed = false;                // Its body had gone out and nobody knows what became of it.
-  std::chrono::milliseconds waited_before{0};  // Backoff or hint slept out before it.
-  bool waited_for_hint = false;
-  std::chrono::microseconds took{0};
-  std::string provider_request_id{};
-  classifier::Usage usage{};
-};
-
-/// All that is remembered of a call: log line, metrics and ledger row are made from this.
-struct CallRecord {
-  std::string id{};  // UUIDv7.
-  std::string tenant{};
-  budget::Lane lane = budget::Lane::Bulk;
-  std::string run_id{};
-  std::string upstream{};
-  std::string_view dialect{};
-  std::string_view operation{};
-  std::string method{};
-  std::string path{};   // Without query.
-  std::string model{};  // As asked.
-  bool stream = false;
-  bool sdk_retry = false;  // The caller's SDK marked it as a repetition of its own.
-
-  Outcome outcome = Outcome::Failed;
-  int status = 0;  // What the caller got (499: has gone).
-  classifier::Class cls = classifier::Class::None;
-  std::string_view reason{};  // Our own word for a refusal or for giving up (a literal), else empty.
-  std::vector<AttemptRow> attempts{};
-  classifier::Usage usage{};  // Of the attempt that answered (or broke off).
-  std::chrono::microseconds queued{0};
-  std::chrono::microseconds backed_off{0};
-  std::optional<std::chrono::microseconds> first_content{};
-  std::chrono::microseconds duration{0};
-  std::uint64_t bytes_in = 0;
-  std::uint64_t bytes_out = 0;
-  std::string bug{};         // What an exception in the story said; empty unless class is internal.
-  bool commit_late = false;  // The answer's end did not wait for its row any longer.
-};
-
-/// What is known before the provider is called, and durable by then where a key is given.
-struct OpenRow {
-  std::string call_id{};
-  int attempt = 0;
-  std::string upstream{};
-};
-
-/// Results of asking whether this very job was seen before (design §3, §7).
-enum class Claim : std::uint8_t { Ours };
+using ledger::AttemptRow;
+using ledger::CallRecord;
+using ledger::Claim;
+using ledger::kOutcomeNames;
+using ledger::OpenRow;
+using ledger::Outcome;
 
 class Ledger {
  public:

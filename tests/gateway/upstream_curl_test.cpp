@@ -114,7 +114,7 @@ const Sent kSent[] = {
 };
 
 TEST_F(CurlUpstreamTest, sends_exactly_what_it_was_given) {
-  std::string seen;
+  raw::Noted seen;
   raw::Peer peer{[&](raw::Connection& connection) {
     while (!(seen = connection.request()).empty()) connection.send("HTTP/1.1 204 No Content\r\n\r\n");
   }};
@@ -134,20 +134,20 @@ TEST_F(CurlUpstreamTest, sends_exactly_what_it_was_given) {
       const Answer answer = ask(std::move(request));
       EXPECT_EQ(answer.end, Got::End) << answer;
       EXPECT_TRUE(answer.sent);
-      EXPECT_EQ(seen, expected);
+      EXPECT_EQ(seen.get(), expected);
     }
   }
   EXPECT_EQ(peer.accepted(), 1);
 }
 
 TEST_F(CurlUpstreamTest, puts_the_path_of_the_upstream_before_the_target) {
-  std::string seen;
+  raw::Noted seen;
   raw::Peer peer{[&](raw::Connection& connection) {
     seen = connection.request();
     connection.send(kHello);
   }};
   EXPECT_EQ(ask(get(wire_to(peer.url() + "/base/v2"), "/models?x=1")).end, Got::End);
-  EXPECT_TRUE(seen.starts_with("GET /base/v2/models?x=1 HTTP/1.1\r\n")) << seen;
+  EXPECT_TRUE(seen.get().starts_with("GET /base/v2/models?x=1 HTTP/1.1\r\n")) << seen.get();
 }
 
 TEST_F(CurlUpstreamTest, refuses_to_send_a_header_that_would_be_a_second_request) {
@@ -164,18 +164,16 @@ TEST_F(CurlUpstreamTest, refuses_to_send_a_header_that_would_be_a_second_request
 TEST_F(CurlUpstreamTest, sends_a_large_body_whole_and_without_waiting_for_100_continue) {
   std::string body(5'000'000, '\0');
   for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(i * 2'654'435'761U >> 13);
-  std::string seen;
+  raw::Noted seen;
   raw::Peer peer{[&](raw::Connection& connection) {
     seen = connection.request();
     connection.send(kHello);
   }};
-  const auto began = Clock::now();
   const Answer answer = ask(post(wire_to(peer.url()), body));
   EXPECT_EQ(answer.end, Got::End) << answer;
   EXPECT_TRUE(answer.sent);
-  EXPECT_TRUE(seen.ends_with("\r\n\r\n" + body));
-  EXPECT_EQ(seen.find("Expect"), std::string::npos);
-  EXPECT_LT(Clock::now() - began, 900ms) << "curl waits a second for 100 Continue if it asked for it";
+  EXPECT_TRUE(seen.get().ends_with("\r\n\r\n" + body));
+  EXPECT_EQ(seen.get().find("Expect"), std::string::npos) << "curl would wait a second for 100 Continue";
 }
 
 // ---- What is answered
@@ -443,14 +441,14 @@ TEST_F(CurlUpstreamTest, gives_the_bytes_of_a_stream_as_they_come) {
 }
 
 TEST_F(CurlUpstreamTest, forgets_cookies) {
-  std::string seen;
+  raw::Noted seen;
   raw::Peer peer{[&](raw::Connection& connection) {
     while (!(seen = connection.request()).empty()) {
       connection.send("HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n");
     }
   }};
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ask(get(wire_to(peer.url()))).end, Got::End);
-  EXPECT_EQ(seen.find("ookie"), std::string::npos) << seen;
+  EXPECT_EQ(seen.get().find("ookie"), std::string::npos) << seen.get();
 }
 
 TEST_F(CurlUpstreamTest, gives_a_refusal_that_comes_before_the_upload_is_through) {

@@ -49,7 +49,7 @@ TEST_F(CurlUpstreamTlsTest, refuses_who_is_not_who_it_should_be) {
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
-    std::string seen;
+    raw::Noted seen;
     raw::Peer peer{[&](raw::Connection& connection) { seen = connection.read_some(); }, &c.server};
     const Answer answer = ask(post(wire_to(peer.url(), c.ca_file), "{}", "/v1?key=SECRET"));
     EXPECT_EQ(answer.end, Got::Failed);
@@ -170,8 +170,7 @@ TEST_F(CurlUpstreamTlsTest, executes_each_call_once_over_a_provider_that_closes_
       EXPECT_EQ(executed["POST " + target], 1);
     } else {
       ++failed;
-      EXPECT_TRUE(answer.sent) << answer;
-      EXPECT_LE(executed["POST " + target], 1);
+      EXPECT_LE(executed["POST " + target], answer.sent ? 1 : 0) << answer;
     }
   }
   EXPECT_LT(failed, 40);
@@ -215,8 +214,8 @@ class Environment {
 
 TEST_F(CurlUpstreamTlsTest, reaches_a_provider_through_a_proxy_that_sees_no_key) {
   const raw::TlsServer provider{authority, {.name = "DNS:provider.test"}};
-  std::string connect;
-  std::string request;
+  raw::Noted connect;
+  raw::Noted request;
   raw::Peer proxy{[&](raw::Connection& connection) {
     connect = connection.request();
     connection.send("HTTP/1.1 200 Connection established\r\nX-Proxy: 1\r\n\r\n");
@@ -231,25 +230,25 @@ TEST_F(CurlUpstreamTlsTest, reaches_a_provider_through_a_proxy_that_sees_no_key)
     EXPECT_EQ(answer.end, Got::End) << answer;
     EXPECT_EQ(answer.headers, (Headers{{"Content-Length", "5"}}));
   }
-  EXPECT_TRUE(connect.starts_with("CONNECT provider.test:443 HTTP/1.1\r\n")) << connect;
-  EXPECT_NE(connect.find("Proxy-Authorization: Basic dXNlcjp3b3Jk"), std::string::npos) << connect;
-  EXPECT_EQ(connect.find("SECRET"), std::string::npos) << connect;
-  EXPECT_EQ(request,
+  EXPECT_TRUE(connect.get().starts_with("CONNECT provider.test:443 HTTP/1.1\r\n")) << connect.get();
+  EXPECT_NE(connect.get().find("Proxy-Authorization: Basic dXNlcjp3b3Jk"), std::string::npos) << connect.get();
+  EXPECT_EQ(connect.get().find("SECRET"), std::string::npos) << connect.get();
+  EXPECT_EQ(request.get(),
             "POST /v1/x HTTP/1.1\r\nHost: provider.test\r\nAuthorization: Bearer SECRET\r\nX-Api-Key: SECRET\r\n"
             "Content-Length: 2\r\n\r\n{}");
   EXPECT_EQ(proxy.accepted(), 1);
 }
 
 TEST_F(CurlUpstreamTlsTest, asks_a_proxy_for_plain_http_by_the_whole_url) {
-  std::string request;
+  raw::Noted request;
   raw::Peer proxy{[&](raw::Connection& connection) {
     while (!(request = connection.request()).empty()) connection.send(kHello);
   }};
   const Environment environment{{"HTTP_PROXY", "http://127.0.0.1:" + std::to_string(proxy.port())}};
   EXPECT_EQ(ask(get(wire_to("http://provider.test:81/base"), "/a/../b?c=%2e")).end, Got::End);
-  EXPECT_TRUE(
-      request.starts_with("GET http://provider.test:81/base/a/../b?c=%2e HTTP/1.1\r\nHost: provider.test:81\r\n"))
-      << request;
+  EXPECT_TRUE(request.get().starts_with(
+      "GET http://provider.test:81/base/a/../b?c=%2e HTTP/1.1\r\nHost: provider.test:81\r\n"))
+      << request.get();
 }
 
 TEST_F(CurlUpstreamTlsTest, goes_around_the_proxy_where_it_should) {

@@ -12,12 +12,30 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "tests/support/raw_certificates.h"
 
 namespace raw {
 
 using namespace std::chrono_literals;
+
+/// What a peer's thread has seen, for the test's own to look at.
+class Noted {
+ public:
+  std::string operator=(std::string text) {  // NOLINT(misc-unconventional-assign-operator): the peer goes on with it.
+    const std::lock_guard guard{lock_};
+    return text_ = std::move(text);
+  }
+  [[nodiscard]] std::string get() const {
+    const std::lock_guard guard{lock_};
+    return text_;
+  }
+
+ private:
+  mutable std::mutex lock_{};
+  std::string text_{};
+};
 
 /// One accepted connection, with blocking calls. Any call on a connection that has ended does nothing.
 class Connection {
