@@ -45,7 +45,7 @@ using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, Execut
 using Descriptor = asio::posix::basic_stream_descriptor<Executor>;
 
 constexpr std::size_t kHeldMax = 64 * 1024;       // Bytes of an answer that wait to be read; then the provider waits.
-constexpr long kReadBuffer = 8 * 1024;            // curl has one for each transfer, for as long as it runs.
+constexpr long kReadBuffer = 16 * 1024;           // curl has one for each transfer, for as long as it runs.
 constexpr std::size_t kIdleCapacity = 16 * 1024;  // More is given back before a stream falls silent.
 constexpr std::size_t kComfortable = 32;          // Transfers that a shard takes before the next one is used.
 constexpr long kPooledMax = 1024;                 // Connections of one shard, those in use included.
