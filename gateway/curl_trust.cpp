@@ -44,8 +44,6 @@ bool TrustStore::lend(ssl_ctx_st* connection) {
   refresh();
   if (store_ == nullptr) return false;
   SSL_CTX_set1_cert_store(connection, store_);
-  // A silent stream needs no buffers of 16 KiB in each direction.
-  SSL_CTX_set_mode(connection, SSL_MODE_RELEASE_BUFFERS);
   return true;
 }
 
