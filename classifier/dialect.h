@@ -30,6 +30,8 @@ enum class Operation : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Operation operation);  // "chat", "responses", … as metric label.
 
+struct Family;  // reading.h
+
 /// What a method and path below an upstream mean to its dialect.
 struct Endpoint {
   Operation operation = Operation::Other;
@@ -38,6 +40,10 @@ struct Endpoint {
   /// Its answers are read (verdict, usage, stream events), so it is asked for without content-encoding.
   /// Others pass through as they are, and are judged by status and, on errors, by their body.
   bool understood = false;
+  /// Another dialect's path that this one speaks too: by such a path alone no upstream is told from another.
+  bool borrowed = false;
+  /// How its answers are read; the dialect's own affair.
+  const Family* family = nullptr;
 };
 
 /// Request bodies are read where they lie, some bytes at a time: so many bytes behind their end must be readable

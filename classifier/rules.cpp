@@ -14,7 +14,7 @@ using namespace on;
 constexpr Statuses kMoneyOn = k400 | k402 | k403 | k412 | k429 | kNone;
 constexpr Statuses kLongPeriodOn = k402 | k403 | k429;
 constexpr Statuses kContextOn = k400 | k413 | k422 | kNone;
-constexpr Statuses kPolicyOn = k400 | k403 | k422 | kOther4xx | kNone;
+constexpr Statuses kPolicyOn = k400 | k403 | k422 | k498 | kOther4xx | kNone;
 constexpr Statuses kCredentialOn = k400 | k401 | k403 | kNone;
 constexpr Statuses kPlaceOn = k400 | k403 | kNone;
 constexpr Statuses kMissingOn = k400 | k404 | k422 | kNone;
@@ -22,7 +22,7 @@ constexpr Statuses kBytesOn = k400 | kNone;
 constexpr Statuses kBusyOn = k429 | k5xx | kNone;
 // And a word: beside the statuses left out, "rate limit" is a type that says less than the status.
 constexpr Statuses kThrottleOn = kAny & ~(k401 | k402 | k404 | k413);
-constexpr Statuses kLateOn = k429 | kOther4xx | k5xx | kNone;
+constexpr Statuses kLateOn = k429 | k498 | kOther4xx | k5xx | kNone;
 
 // Order is meaning: codes that can say only one thing, then sentences, then codes that providers use for anything.
 constexpr Rule kCommonRules[] = {
@@ -326,6 +326,8 @@ Statuses on::group_of(int status) {
       return k422;
     case 429:
       return k429;
+    case 498:
+      return k498;
     case 503:
       return k503;
     default:

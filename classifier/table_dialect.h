@@ -20,6 +20,8 @@ struct PathRow {
   Operation operation = Operation::Other;
   bool replay_safe = false;
   bool understood = false;
+  const Family* family = nullptr;  // Null: as its operation is read everywhere, else as the dialect's others.
+  bool borrowed = false;           // See Endpoint.
 };
 
 struct StatusOf {
@@ -36,9 +38,10 @@ struct DialectTable {
   std::string_view request_id_header;
   const Family* family;  // Of operations that do not name one by themselves.
   bool model_in_path = false;
+  bool usage_unasked = false;  // Its streams report usage anyway, and it may refuse a request that asks for it.
   std::string (*error_body)(const OwnError& error);
-  std::string (*error_event)(Operation operation, const OwnError& error);
-  std::string_view (*heartbeat)(Operation operation);
+  std::string (*error_event)(const Endpoint& endpoint, const OwnError& error);
+  std::string_view (*heartbeat)(const Endpoint& endpoint);
 };
 
 class TableDialect final : public Dialect {
@@ -64,7 +67,9 @@ class TableDialect final : public Dialect {
   [[nodiscard]] std::string_view request_id_header() const override { return table_.request_id_header; }
 
  private:
-  [[nodiscard]] const Family& family_of(Operation operation) const;
+  [[nodiscard]] const Family& family_of(const Endpoint& endpoint) const;
+  /// Its streams report usage only when asked.
+  [[nodiscard]] bool usage_on_request(const Endpoint& endpoint) const;
 
   const DialectTable& table_;
 };

@@ -3,15 +3,18 @@
 // included simdjson; this header knows its types only as template arguments, so that it need not include it.
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "classifier/dialect.h"
 #include "classifier/json.h"
+#include "classifier/reported.h"
 
 namespace classifier::walk {
 
@@ -93,9 +96,17 @@ std::optional<bool> truth(Value&& value) {
   return out;
 }
 
-/// A count: a whole number that is not negative, also when it is written as 12.0.
+/// A count: a whole number that is not negative, also when it is written as 12.0 or "12".
 template <class Value>
 std::optional<std::int64_t> count(Value&& value) {
+  if (std::string_view{value.raw_json_token()}.starts_with('"')) {
+    const std::string_view digits = text(value);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    const bool whole = error == std::errc{} && end == digits.data() + digits.size();
+    if (!whole || number < 0 || number > kCountMax) return std::nullopt;
+    return number;
+  }
   std::int64_t whole = 0;
   if (!value.get_int64().get(whole)) {
     if (whole < 0 || whole > kCountMax) return std::nullopt;
@@ -116,10 +127,28 @@ void keep_name(std::string& into, Value&& value) {
   if (!name.empty() && into != name) into = name;
 }
 
-/// Overwrites only with what is there.
+/// Overwrites only with what is there. What is there and can be no count is kept as kUnreadable (reported.h): it must
+/// not be taken for zero.
 template <class Value>
 void keep_count(std::optional<std::int64_t>& into, Value&& value) {
-  if (const auto number = count(value)) into = number;
+  if (std::string_view{value.raw_json_token()}.starts_with('n')) return;
+  into = count(value).value_or(kUnreadable);
+}
+
+/// A document that is an object, or an array of them (a stream in one piece; gateways that wrap their errors).
+template <class Document, class Each>
+bool each_object(Document& document, Each&& each) {
+  auto object = document.get_object();
+  if (!object.error()) return each(object.value_unsafe());
+  auto array = document.get_array();
+  if (array.error()) return false;
+  bool any = false;
+  for (auto element : array.value_unsafe()) {
+    auto inner = element.get_object();
+    if (inner.error() || !each(inner.value_unsafe())) return false;
+    any = true;
+  }
+  return any;
 }
 
 /// Null, "", [] and {} hold nothing.

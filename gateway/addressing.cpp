@@ -48,14 +48,15 @@ std::string names_of(const Directory& directory) {
   return names;
 }
 
-/// The default upstream of the one dialect that knows this path; nothing if none or several do.
+/// The default upstream of the one dialect whose path this is; nothing if it is nobody's or several dialects'.
 const std::shared_ptr<const Target>* by_path(const Directory& directory, std::string_view method,
                                              std::string_view path) {
   const std::shared_ptr<const Target>* found = nullptr;
   for (const auto& [dialect, name] : directory.default_upstream) {
     const auto upstream = directory.upstreams.find(name);
     if (upstream == directory.upstreams.end()) continue;
-    if (!upstream->second->dialect->endpoint(method, path).understood) continue;
+    const classifier::Endpoint endpoint = upstream->second->dialect->endpoint(method, path);
+    if (!endpoint.understood || endpoint.borrowed) continue;
     if (found) return nullptr;
     found = &upstream->second;
   }

@@ -53,7 +53,9 @@ Effect effect_of(std::string_view type) {
 
 /// The same number has several spellings; where they differ, some are only there for form and say zero.
 void keep_largest(std::optional<std::int64_t>& into, Value& value) {
-  if (const auto number = walk::count(value)) into = std::max(into.value_or(0), *number);
+  std::optional<std::int64_t> number;
+  walk::keep_count(number, value);
+  if (number) into = into ? std::max(*into, *number) : number;
 }
 
 /// `*_details`, whatever the front of its name: parts of the counts beside it.
@@ -192,53 +194,70 @@ struct Walker {
 bool read_answer(PaddedJson json, Reading& into) {
   into.begin_event();
   return walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (object.error()) return false;
-    Walker walker{.into = into};
-    if (!walker.walk(object.value_unsafe())) return false;
-    walker.keep_finish();
-    if (walker.says_error()) into.error = json.text;
-    return true;
+    return walk::each_object(document, [&](ondemand::object object) {
+      Walker walker{.into = into};
+      if (!walker.walk(object)) return false;
+      walker.keep_finish();
+      if (walker.says_error()) into.error = json.text;
+      return true;
+    });
   });
 }
 
-void read_event(std::string_view, PaddedJson json, Reading& into) {
+bool read_event(std::string_view, PaddedJson json, Reading& into) {
   if (trimmed(json.text) == "[DONE]") {
     into.terminal = into.complete = true;
-    return;
+    return false;
   }
-  (void)walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (object.error()) return false;
-    Walker walker{.into = into};
-    walker.walk(object.value_unsafe());
-    const Effect effect = effect_of(walker.type);
-    if (effect == Effect::Content) into.content = true;
-    if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
-    if (into.terminal) walker.keep_finish();
-    if (walker.says_error() || effect == Effect::Failed) into.error = json.text;
-    into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
-    return true;
+  return walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
+    return walk::each_object(document, [&](ondemand::object object) {
+      Walker walker{.into = into};
+      walker.walk(object);
+      const Effect effect = effect_of(walker.type);
+      if (effect == Effect::Content) into.content = true;
+      if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
+      if (into.terminal) walker.keep_finish();
+      if (walker.says_error() || effect == Effect::Failed) into.error = json.text;
+      into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
+      return true;
+    });
   });
+}
+
+/// The object that stands under "error", wherever: at the top, in an array, in a response, in a choice.
+const Json* error_object(const Json& json) {
+  if (json.is_array()) {
+    for (const Json& element : json) {
+      if (const Json* const error = error_object(element)) return error;
+    }
+    return nullptr;
+  }
+  if (!json.is_object()) return nullptr;
+  if (const auto error = json.find("error"); error != json.end() && error->is_object()) {
+    const auto message = error->find("message");
+    return message != error->end() && message->is_string() ? &*error : nullptr;
+  }
+  for (const char* const key : {"response", "choices"}) {
+    const auto inner = json.find(key);
+    if (inner == json.end()) continue;
+    if (const Json* const error = error_object(*inner)) return error;
+  }
+  return nullptr;
 }
 
 /// SDKs take a body under any other key than "error" for no body, and read message, type, param and code there.
-std::string error_document(std::string_view event) {
+std::string error_document(std::string_view event, const SaidError& said) {
   const Json json = Json::parse(event, nullptr, false);
-  Json inner = Json::object();
-  const auto found = [&](const Json& object) {
-    const bool there = object.is_object() && object.contains("error") && !object["error"].is_null();
-    if (there) inner = object["error"];
-    return there;
-  };
-  bool any = found(json) || (json.is_object() && json.contains("response") && found(json["response"]));
-  if (!any && json.is_object() && json.contains("choices") && json["choices"].is_array()) {
-    any = std::ranges::any_of(json["choices"], found);
-  }
-  if (!any && json.is_object()) {
-    // Flat, with a word for its kind in the place of a type.
-    for (const char* key : {"message", "param", "code"}) inner[key] = json.contains(key) ? json[key] : Json{};
-    inner["type"] = inner["code"].is_string() ? inner["code"] : Json{"server_error"};
+  Json inner;
+  if (const Json* const error = error_object(json)) {
+    inner = *error;
+  } else {
+    // Flat ones have a word for their kind in the place of a type, or none: {"type":"error","code":"server_error",…}.
+    const bool typed = !said.type.empty() && said.type != "error";
+    inner["message"] = said.message;
+    inner["type"] = typed ? said.type : !said.code.empty() ? said.code : "server_error";
+    inner["param"] = json.is_object() && json.contains("param") ? json["param"] : Json();
+    inner["code"] = said.code.empty() ? Json() : Json(said.code);
   }
   return Json{{"error", inner}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -9,7 +9,7 @@ namespace {
 
 Directory directory() {
   Directory directory;
-  for (const char* name : {"openai", "anthropic", "gemini"}) {
+  for (const char* name : {"openai", "anthropic", "gemini", "cohere", "ollama"}) {
     auto target = std::make_shared<Target>();
     target->config.name = name;
     target->dialect = classifier::find_dialect(name);
@@ -42,6 +42,9 @@ TEST(Addressing, finds_the_upstream_by_the_paths_first_part) {
       {"/v1/chat/completions", "openai", "/v1/chat/completions"},
       {"/v1/messages", "anthropic", "/v1/messages"},
       {"/v1beta/models/g:generateContent", "gemini", "/v1beta/models/g:generateContent"},
+      {"/v2/chat", "cohere", "/v2/chat"},
+      {"/api/chat", "ollama", "/api/chat"},
+      {"/ollama/v1/chat/completions", "ollama", "/v1/chat/completions"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.target);

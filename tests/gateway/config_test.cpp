@@ -404,7 +404,9 @@ TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
       {"openai", {"openai", "https://api.openai.com"}},
       {"anthropic", {"anthropic", "https://api.anthropic.com"}},
       {"gemini", {"gemini", "https://generativelanguage.googleapis.com"}},
-      {"mistral", {"openai", "https://api.mistral.ai"}},
+      {"mistral", {"mistral", "https://api.mistral.ai"}},
+      {"cohere", {"cohere", "https://api.cohere.com"}},
+      {"ollama", {"ollama", "http://127.0.0.1:11434"}},
       {"groq", {"openai", "https://api.groq.com/openai"}},
       {"deepseek", {"openai", "https://api.deepseek.com"}},
       {"xai", {"openai", "https://api.x.ai"}},
@@ -419,8 +421,11 @@ TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
     EXPECT_EQ(*upstream(config, name), expected) << name;
   }
   EXPECT_EQ(config.default_upstream,
-            (std::map<std::string, std::string, std::less<>>{
-                {"openai", "openai"}, {"anthropic", "anthropic"}, {"gemini", "gemini"}}));
+            (std::map<std::string, std::string, std::less<>>{{"openai", "openai"},
+                                                             {"anthropic", "anthropic"},
+                                                             {"gemini", "gemini"},
+                                                             {"cohere", "cohere"},
+                                                             {"ollama", "ollama"}}));
   config.upstreams.clear();
   config.default_upstream.clear();
   EXPECT_EQ(config, Config{}) << "the table's defaults are those of config.h";

@@ -1,0 +1,79 @@
+#include <string>
+
+#include "classifier/dialects/list.h"
+#include "classifier/dialects/openai.h"
+#include "classifier/families/cohere.h"
+#include "classifier/families/openai.h"
+#include "classifier/json.h"
+#include "classifier/table_dialect.h"
+
+namespace classifier::dialect {
+
+namespace {
+
+using enum Class;
+using namespace on;
+
+constexpr std::string_view kVersions[] = {"v2", "v1"};
+
+constexpr const Family* kOwn = &families::kCohere;
+constexpr PathRow kPaths[] = {
+    {"chat", Operation::Chat, true, true, kOwn},
+    {"generate", Operation::Completions, true, true, kOwn},
+    {"summarize", Operation::Completions, true, true, kOwn},
+    {"embed", Operation::Embeddings, true, true, kOwn},
+    {"rerank", Operation::Other, true, true, kOwn},
+    {"classify", Operation::Other, true, true, kOwn},
+    {"tokenize", Operation::CountTokens, true, true, kOwn},
+    {"detokenize", Operation::Other, true, true, kOwn},
+    {"compatibility/v1/chat/completions", Operation::Chat, true, true},
+    {"compatibility/v1/embeddings", Operation::Embeddings, true, true, &families::kOpenAi},
+};
+
+constexpr Rule kRules[] = {
+    // A token of its own deny list, in the prompt or in the answer.
+    {k498, "", "", ContentPolicy},
+    {kNone, "ERROR_TOXIC", "", ContentPolicy},
+    {kNone, "ERROR_LIMIT", "", ContextLength},
+    {k400 | k422, "", "max tokens must be", InvalidRequest},
+    {k400 | k413 | k422 | kNone, "", "too many tokens", ContextLength},
+};
+
+bool speaks_openai(const Endpoint& endpoint) { return endpoint.understood && endpoint.family != kOwn; }
+
+std::string error_body(const OwnError& error) {
+  std::string out = "{";
+  if (!error.call_id.empty()) out += "\"id\":" + quoted(error.call_id) + ",";
+  out += "\"message\":" + quoted(error.message);
+  if (!error.code.empty()) out += ",\"code\":" + quoted(error.code);
+  return out + "}";
+}
+
+// Its SDK takes any event for content or for broken: a cut says more.
+std::string error_event(const Endpoint& endpoint, const OwnError& error) {
+  return speaks_openai(endpoint) ? openai_error_event(endpoint, error) : std::string{};
+}
+
+std::string_view heartbeat(const Endpoint&) { return ": ka\n"; }
+
+constexpr DialectTable kTable{.name = "cohere",
+                              .versions = kVersions,
+                              .paths = kPaths,
+                              .rules = kRules,
+                              .statuses = {},
+                              .request_id_header = "x-debug-trace-id",
+                              .family = kOwn,
+                              .model_in_path = false,
+                              .usage_unasked = false,
+                              .error_body = error_body,
+                              .error_event = error_event,
+                              .heartbeat = heartbeat};
+
+}  // namespace
+
+const Dialect& cohere() {
+  static const TableDialect dialect{kTable};
+  return dialect;
+}
+
+}  // namespace classifier::dialect

@@ -1,0 +1,101 @@
+#include <string>
+
+#include "classifier/dialects/list.h"
+#include "classifier/families/openai.h"
+#include "classifier/json.h"
+#include "classifier/table_dialect.h"
+
+namespace classifier::dialect {
+
+namespace {
+
+using enum Class;
+using namespace on;
+
+constexpr std::string_view kVersions[] = {"v1"};
+
+constexpr PathRow kPaths[] = {
+    {.path = "chat/completions", .operation = Operation::Chat, .replay_safe = true, .understood = true},
+    {.path = "fim/completions", .operation = Operation::Completions, .replay_safe = true, .understood = true},
+    {.path = "agents/completions", .operation = Operation::Chat, .replay_safe = true, .understood = true},
+    {.path = "embeddings", .operation = Operation::Embeddings, .replay_safe = true, .understood = true},
+    {.path = "moderations", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
+    {.path = "chat/moderations", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
+    {.path = "classifications", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
+    {.path = "chat/classifications", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
+    {.path = "ocr", .operation = Operation::Other, .replay_safe = true, .understood = true},
+    {.path = "audio/transcriptions", .operation = Operation::Other, .replay_safe = true, .understood = true},
+};
+
+constexpr Rule kRules[] = {
+    {kAny, "3505", "", Overloaded},
+    {k429 | k5xx | kNone, "1300", "", RateLimited},
+    {kAny, "1500", "", NotFound},
+    {kAny, "3051", "", ContextLength},
+    {k400 | k413 | k422 | kNone, "", "too large for model", ContextLength},
+};
+
+// Its own form is flat; a number as text stands in `code` of the provider's own, ours is a word.
+struct TypeRow {
+  Class cls;
+  std::string_view type;
+};
+constexpr TypeRow kTypes[] = {
+    {RateLimited, "rate_limited"},
+    {LocalLimit, "rate_limited"},
+    {QuotaExhausted, "payment_required"},
+    {LocalBudget, "payment_required"},
+    {InvalidRequest, "invalid_request_error"},
+    {LocalRequest, "invalid_request_error"},
+    {ContextLength, "invalid_request_error"},
+    {ContentPolicy, "invalid_request_error"},
+    {TooLarge, "invalid_request_error"},
+    {Auth, "unauthorized"},
+    {Permission, "forbidden"},
+    {NotFound, "not_found"},
+    {Conflict, "conflict"},
+    {Overloaded, "service_unavailable"},
+    {LocalBreaker, "service_unavailable"},
+    {LocalMemory, "service_unavailable"},
+    {LocalDraining, "service_unavailable"},
+    {Timeout, "timeout"},
+};
+
+std::string_view type_of(Class cls) {
+  for (const TypeRow& row : kTypes) {
+    if (row.cls == cls) return row.type;
+  }
+  return "internal_server_error";
+}
+
+std::string error_body(const OwnError& error) {
+  return "{\"object\":\"error\",\"message\":" + quoted(error.message) + ",\"type\":" + quoted(type_of(error.cls)) +
+         ",\"param\":null,\"code\":" + (error.code.empty() ? "null" : quoted(error.code)) + "}";
+}
+
+// Its SDK knows no error event: any event that is no chunk is a failed validation, which says less than a cut.
+std::string error_event(const Endpoint&, const OwnError&) { return {}; }
+
+std::string_view heartbeat(const Endpoint&) { return ": ka\n"; }
+
+constexpr DialectTable kTable{.name = "mistral",
+                              .versions = kVersions,
+                              .paths = kPaths,
+                              .rules = kRules,
+                              .statuses = {},
+                              .request_id_header = "x-kong-request-id",
+                              .family = &families::kOpenAi,
+                              .model_in_path = false,
+                              .usage_unasked = true,
+                              .error_body = error_body,
+                              .error_event = error_event,
+                              .heartbeat = heartbeat};
+
+}  // namespace
+
+const Dialect& mistral() {
+  static const TableDialect dialect{kTable};
+  return dialect;
+}
+
+}  // namespace classifier::dialect

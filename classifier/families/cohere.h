@@ -1,0 +1,10 @@
+#pragma once
+// How are answers of Cohere's API read: chat, embed, rerank, in both of its versions?
+
+#include "classifier/reading.h"
+
+namespace classifier::families {
+
+extern const Family kCohere;
+
+}  // namespace classifier::families
