@@ -20,6 +20,7 @@ class EventReader final : public StreamReader {
         rules_(options.rules),
         head_(options.head != nullptr ? hint_headers(*options.head) : Headers{}),
         dialect_(*options.dialect),
+        error_document_(options.error_document),
         hide_usage_(options.hide_usage),
         lines_(options.framing == Framing::Lines),
         splitter_(options.framing) {}
@@ -69,10 +70,11 @@ class EventReader final : public StreamReader {
     if (!event.has_data) return false;
     ++events_;
     reading_.begin_event();
-    readable_ = family_.read_event(event.name, PaddedJson{event.data}, reading_) || readable_;
+    const bool whole = family_.read_event(event.name, PaddedJson{event.data}, reading_);
+    readable_ = readable_ || whole;
     // SDKs raise on the name alone, whatever its data are.
     if (event.name == "error" && reading_.error.empty()) reading_.error = event.data.empty() ? "{}" : event.data;
-    if (reading_.content) content_ = true;
+    if (reading_.content && whole) content_ = true;
     // A complete stream is over: what comes after it is passed on, and no longer means anything.
     if (!reading_.error.empty() && !complete_ && !error_) take_error();
     // An end marker behind nothing ends no answer; as long as nothing has gone out, another try may get one.
@@ -88,7 +90,7 @@ class EventReader final : public StreamReader {
     const int inner = read_error(200, nullptr, reading_.error).status;
     error_status_ = inner >= 400 ? inner : dialect_.status_of(error_->cls);
     said.status = error_status_;
-    error_body_ = family_.error_document(reading_.error, said);
+    error_body_ = error_document_(reading_.error, said);
     // Callers' SDKs raise here and read no further, so this is the end that the ledger must hear of first. Complete
     // it is not: finish() has a verdict to give.
     terminal_ = true;
@@ -98,6 +100,7 @@ class EventReader final : public StreamReader {
   std::span<const Rule> rules_;
   Headers head_;
   const Dialect& dialect_;
+  std::string (*error_document_)(std::string_view event, const SaidError& said);
   bool hide_usage_;
   bool lines_;
   bool readable_ = false;  // An event came that is one.

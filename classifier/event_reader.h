@@ -17,6 +17,7 @@ struct EventReaderOptions {
   const Headers* head = nullptr;  // Read at once, not kept.
   bool hide_usage = false;
   Framing framing = Framing::Events;
+  std::string (*error_document)(std::string_view event, const SaidError& said) = nullptr;
   const Dialect* dialect = nullptr;  // For its status_of().
 };
 [[nodiscard]] std::unique_ptr<StreamReader> make_event_reader(const EventReaderOptions& options);

@@ -101,7 +101,8 @@ constexpr Rule kCommonRules[] = {
     {kAny, "service_disabled", "", Permission},
     {kAny, "consumer_suspended", "", Permission},
 
-    // Unknown or gone.
+    // Unknown or gone. A form that was never filled in hides what is there.
+    {k404, "*not_found", "use case details", Permission},
     {kAny, "*not_found", "", NotFound},
     {kAny, "model_decommissioned", "", NotFound},
     {kAny, "model_deprecated", "", NotFound},
@@ -110,6 +111,8 @@ constexpr Rule kCommonRules[] = {
     {kAny, "request_too_large", "", TooLarge},
     {kAny, "*payload_too_large", "", TooLarge},
     {kAny, "*entity_too_large", "", TooLarge},
+    // Where it is no lock: another request has the same token.
+    {k400, "conflict", "", Conflict, Retry::No},
     {kAny, "conflict", "", Conflict},
 
     // Capacity and the clock.

@@ -254,12 +254,14 @@ std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoi
                                                           const Headers& head, bool hide_usage) const {
   const Family& family = family_of(endpoint);
   const Framing usual = family.lines ? Framing::Lines : Framing::Events;
-  return make_event_reader({.family = &family,
-                            .rules = table_.rules,
-                            .head = &head,
-                            .hide_usage = hide_usage,
-                            .framing = framing_of(head).value_or(usual),
-                            .dialect = this});
+  return make_event_reader(
+      {.family = &family,
+       .rules = table_.rules,
+       .head = &head,
+       .hide_usage = hide_usage,
+       .framing = framing_of(head).value_or(usual),
+       .error_document = table_.error_document != nullptr ? table_.error_document : family.error_document,
+       .dialect = this});
 }
 
 std::string TableDialect::error_body(const OwnError& error) const { return table_.error_body(error); }

@@ -39,6 +39,7 @@ struct DialectTable {
   const Family* family;  // Of operations that do not name one by themselves.
   bool model_in_path = false;
   bool usage_unasked = false;  // Its streams report usage anyway, and it may refuse a request that asks for it.
+  std::string (*error_document)(std::string_view event, const SaidError& said) = nullptr;  // Null: its family's.
   std::string (*error_body)(const OwnError& error);
   std::string (*error_event)(const Endpoint& endpoint, const OwnError& error);
   std::string_view (*heartbeat)(const Endpoint& endpoint);

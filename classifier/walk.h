@@ -96,17 +96,9 @@ std::optional<bool> truth(Value&& value) {
   return out;
 }
 
-/// A count: a whole number that is not negative, also when it is written as 12.0 or "12".
+/// A count: a whole number that is not negative, also when it is written as 12.0.
 template <class Value>
 std::optional<std::int64_t> count(Value&& value) {
-  if (std::string_view{value.raw_json_token()}.starts_with('"')) {
-    const std::string_view digits = text(value);
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    const bool whole = error == std::errc{} && end == digits.data() + digits.size();
-    if (!whole || number < 0 || number > kCountMax) return std::nullopt;
-    return number;
-  }
   std::int64_t whole = 0;
   if (!value.get_int64().get(whole)) {
     if (whole < 0 || whole > kCountMax) return std::nullopt;
@@ -127,12 +119,21 @@ void keep_name(std::string& into, Value&& value) {
   if (!name.empty() && into != name) into = name;
 }
 
+/// The same in quotes, as some write numbers of 64 bits.
+inline std::optional<std::int64_t> count_in(std::string_view digits) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return number >= 0 && number <= kCountMax ? std::optional{number} : std::nullopt;
+}
+
 /// Overwrites only with what is there. What is there and can be no count is kept as kUnreadable (reported.h): it must
 /// not be taken for zero.
 template <class Value>
 void keep_count(std::optional<std::int64_t>& into, Value&& value) {
-  if (std::string_view{value.raw_json_token()}.starts_with('n')) return;
-  into = count(value).value_or(kUnreadable);
+  const std::string_view token = value.raw_json_token();
+  if (token.starts_with('n')) return;
+  into = (token.starts_with('"') ? count_in(text(value)) : count(value)).value_or(kUnreadable);
 }
 
 /// A document that is an object, or an array of them (a stream in one piece; gateways that wrap their errors).

@@ -14,19 +14,24 @@ namespace {
 using enum Class;
 using namespace on;
 
-constexpr std::string_view kVersions[] = {"v2", "v1"};
+// The first version is another language in its streams, so it is no mere prefix.
+constexpr std::string_view kVersions[] = {"v2"};
 
 constexpr const Family* kOwn = &families::kCohere;
+constexpr const Family* kFirst = &families::kCohere1;
 constexpr PathRow kPaths[] = {
     {"chat", Operation::Chat, true, true, kOwn},
-    {"generate", Operation::Completions, true, true, kOwn},
-    {"summarize", Operation::Completions, true, true, kOwn},
     {"embed", Operation::Embeddings, true, true, kOwn},
     {"rerank", Operation::Other, true, true, kOwn},
-    {"classify", Operation::Other, true, true, kOwn},
-    {"tokenize", Operation::CountTokens, true, true, kOwn},
-    {"detokenize", Operation::Other, true, true, kOwn},
-    {"compatibility/v1/chat/completions", Operation::Chat, true, true},
+    {"v1/chat", Operation::Chat, true, true, kFirst},
+    {"v1/generate", Operation::Completions, true, true, kFirst},
+    {"v1/summarize", Operation::Completions, true, true, kFirst},
+    {"v1/embed", Operation::Embeddings, true, true, kFirst},
+    {"v1/rerank", Operation::Other, true, true, kFirst},
+    {"v1/classify", Operation::Other, true, true, kFirst},
+    {"v1/tokenize", Operation::CountTokens, true, true, kFirst},
+    {"v1/detokenize", Operation::Other, true, true, kFirst},
+    {"compatibility/v1/chat/completions", Operation::Chat, true, true, &families::kOpenAi},
     {"compatibility/v1/embeddings", Operation::Embeddings, true, true, &families::kOpenAi},
 };
 
@@ -39,14 +44,12 @@ constexpr Rule kRules[] = {
     {k400 | k413 | k422 | kNone, "", "too many tokens", ContextLength},
 };
 
-bool speaks_openai(const Endpoint& endpoint) { return endpoint.understood && endpoint.family != kOwn; }
+bool speaks_openai(const Endpoint& endpoint) { return endpoint.family == &families::kOpenAi; }
 
 std::string error_body(const OwnError& error) {
   std::string out = "{";
   if (!error.call_id.empty()) out += "\"id\":" + quoted(error.call_id) + ",";
-  out += "\"message\":" + quoted(error.message);
-  if (!error.code.empty()) out += ",\"code\":" + quoted(error.code);
-  return out + "}";
+  return out + "\"message\":" + quoted(error.message) + "}";
 }
 
 // Its SDK takes any event for content or for broken: a cut says more.
@@ -54,7 +57,10 @@ std::string error_event(const Endpoint& endpoint, const OwnError& error) {
   return speaks_openai(endpoint) ? openai_error_event(endpoint, error) : std::string{};
 }
 
-std::string_view heartbeat(const Endpoint&) { return ": ka\n"; }
+std::string_view heartbeat(const Endpoint& endpoint) {
+  // Among lines of JSON a comment is a broken one.
+  return endpoint.family == kFirst ? std::string_view{} : ": ka\n";
+}
 
 constexpr DialectTable kTable{.name = "cohere",
                               .versions = kVersions,

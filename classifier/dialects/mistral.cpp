@@ -15,16 +15,20 @@ using namespace on;
 constexpr std::string_view kVersions[] = {"v1"};
 
 constexpr PathRow kPaths[] = {
-    {.path = "chat/completions", .operation = Operation::Chat, .replay_safe = true, .understood = true},
-    {.path = "fim/completions", .operation = Operation::Completions, .replay_safe = true, .understood = true},
-    {.path = "agents/completions", .operation = Operation::Chat, .replay_safe = true, .understood = true},
-    {.path = "embeddings", .operation = Operation::Embeddings, .replay_safe = true, .understood = true},
-    {.path = "moderations", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
-    {.path = "chat/moderations", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
-    {.path = "classifications", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
-    {.path = "chat/classifications", .operation = Operation::Moderation, .replay_safe = true, .understood = true},
-    {.path = "ocr", .operation = Operation::Other, .replay_safe = true, .understood = true},
-    {.path = "audio/transcriptions", .operation = Operation::Other, .replay_safe = true, .understood = true},
+    {"chat/completions", Operation::Chat, true, true},
+    {"fim/completions", Operation::Completions, true, true},
+    {"agents/completions", Operation::Chat, true, true},
+    {"embeddings", Operation::Embeddings, true, true},
+    {"moderations", Operation::Moderation, true, true},
+    {"chat/moderations", Operation::Moderation, true, true},
+    {"classifications", Operation::Moderation, true, true},
+    {"chat/classifications", Operation::Moderation, true, true},
+    // They live on at the provider: a second time is a second turn.
+    {"conversations", Operation::Responses, false, true},
+    {"conversations/*", Operation::Responses, false, true},
+    {"conversations/*/restart", Operation::Responses, false, true},
+    {"ocr", Operation::Other, true, true},
+    {"audio/transcriptions", Operation::Other, true, true},
 };
 
 constexpr Rule kRules[] = {
@@ -35,7 +39,6 @@ constexpr Rule kRules[] = {
     {k400 | k413 | k422 | kNone, "", "too large for model", ContextLength},
 };
 
-// Its own form is flat; a number as text stands in `code` of the provider's own, ours is a word.
 struct TypeRow {
   Class cls;
   std::string_view type;
@@ -68,10 +71,16 @@ std::string_view type_of(Class cls) {
   return "internal_server_error";
 }
 
-std::string error_body(const OwnError& error) {
-  return "{\"object\":\"error\",\"message\":" + quoted(error.message) + ",\"type\":" + quoted(type_of(error.cls)) +
-         ",\"param\":null,\"code\":" + (error.code.empty() ? "null" : quoted(error.code)) + "}";
+std::string flat(std::string_view message, std::string_view type, std::string_view code) {
+  return "{\"object\":\"error\",\"message\":" + quoted(message) + ",\"type\":" + quoted(type) +
+         ",\"param\":null,\"code\":" + (code.empty() ? "null" : quoted(code)) + "}";
 }
+
+std::string error_document(std::string_view, const SaidError& said) {
+  return flat(said.message, said.type.empty() ? "internal_server_error" : said.type, said.code);
+}
+
+std::string error_body(const OwnError& error) { return flat(error.message, type_of(error.cls), error.code); }
 
 // Its SDK knows no error event: any event that is no chunk is a failed validation, which says less than a cut.
 std::string error_event(const Endpoint&, const OwnError&) { return {}; }
@@ -87,6 +96,7 @@ constexpr DialectTable kTable{.name = "mistral",
                               .family = &families::kOpenAi,
                               .model_in_path = false,
                               .usage_unasked = true,
+                              .error_document = error_document,
                               .error_body = error_body,
                               .error_event = error_event,
                               .heartbeat = heartbeat};

@@ -163,8 +163,8 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
 /// {"id","message"}.
 std::string error_document(std::string_view event, const SaidError& said) {
   const Json json = Json::parse(event, nullptr, false);
-  if (json.is_object() && json.contains("message") && json["message"].is_string() && !json.contains("code"))
-    return std::string{event};
+  const bool own = json.is_object() && json.contains("message") && json["message"].is_string();
+  if (own && !json.contains("error") && !json.contains("code")) return std::string{event};
   Json made;
   if (json.is_object() && json.contains("id")) made["id"] = json["id"];
   made["message"] = said.message;
@@ -175,5 +175,10 @@ std::string error_document(std::string_view event, const SaidError& said) {
 
 const Family kCohere{
     .read_answer = read_answer, .read_event = read_event, .settle = settle_plain, .error_document = error_document};
+const Family kCohere1{.read_answer = read_answer,
+                      .read_event = read_event,
+                      .settle = settle_plain,
+                      .error_document = error_document,
+                      .lines = true};
 
 }  // namespace classifier::families

@@ -6,5 +6,7 @@
 namespace classifier::families {
 
 extern const Family kCohere;
+/// Of the first version, whose streams are lines of JSON.
+extern const Family kCohere1;
 
 }  // namespace classifier::families

@@ -34,6 +34,8 @@ constexpr EventRow kEvents[] = {
     {"response.completed", Effect::Completed},
     {"response.incomplete", Effect::Completed},
     {"response.failed", Effect::Failed},
+    {"conversation.response.done", Effect::Completed},
+    {"conversation.response.error", Effect::Failed},
     {"transcript.text.done", Effect::Completed},
     {"speech.audio.done", Effect::Completed},
     {"image_generation.completed", Effect::Completed},
@@ -103,8 +105,12 @@ void read_delta(Value value, Reading& into) {
   });
 }
 
-/// How many choices there are; nothing if it is no array.
-std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error) {
+// A choice that ended so was never finished.
+constexpr std::string_view kFailures[] = {"error", "insufficient_system_resource"};
+
+/// How many choices there are; nothing if it is no array. `failure`: the reason for which one of them ended too
+/// early.
+std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error, std::string& failure) {
   return walk::elements(value, [&](Value choice) {
     std::int64_t index = 0;
     std::string_view finish;
@@ -123,6 +129,7 @@ std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error)
     });
     into.choices.begun(static_cast<std::uint64_t>(index));
     if (finish.empty()) return;
+    if (std::ranges::find(kFailures, finish) != std::end(kFailures)) failure = finish;
     into.choices.ended(static_cast<std::uint64_t>(index));
     if (index == 0) into.finish = std::string{finish.substr(0, walk::kNameMax)};
   });
@@ -137,6 +144,7 @@ struct Walker {
   std::string_view incomplete{};
   std::optional<std::size_t> choices{};
   bool error = false;
+  std::string failure{};
 
   bool walk(ondemand::object root) {
     return walk::members(root, [this](std::string_view key, Value& value) { member(key, value); });
@@ -144,7 +152,7 @@ struct Walker {
 
   void member(std::string_view key, Value& value) {
     if (key == "choices") {
-      choices = read_choices(value, into, error);
+      choices = read_choices(value, into, error, failure);
       into.answered = into.answered || choices;
     } else if (key == "model") {
       walk::keep_name(into.model, value);
@@ -179,6 +187,14 @@ struct Walker {
   /// Flat errors have nothing but their kind to be known by: {"object":"error","message":…}.
   [[nodiscard]] bool says_error() const { return error || object == "error" || type == "error"; }
 
+  void keep_error(PaddedJson json) const {
+    if (says_error()) {
+      into.error = json.text;
+    } else if (!failure.empty()) {
+      into.error = Json{{"message", "the answer ended with " + failure}, {"code", failure}}.dump();
+    }
+  }
+
   /// Responses and batches say in `status` how they ended, chat says it in its choices.
   void keep_finish() const {
     if (status.empty() || choices) return;
@@ -198,7 +214,7 @@ bool read_answer(PaddedJson json, Reading& into) {
       Walker walker{.into = into};
       if (!walker.walk(object)) return false;
       walker.keep_finish();
-      if (walker.says_error()) into.error = json.text;
+      walker.keep_error(json);
       return true;
     });
   });
@@ -212,14 +228,15 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
   return walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
     return walk::each_object(document, [&](ondemand::object object) {
       Walker walker{.into = into};
-      walker.walk(object);
+      const bool whole = walker.walk(object);
       const Effect effect = effect_of(walker.type);
       if (effect == Effect::Content) into.content = true;
       if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
       if (into.terminal) walker.keep_finish();
-      if (walker.says_error() || effect == Effect::Failed) into.error = json.text;
+      walker.keep_error(json);
+      if (effect == Effect::Failed) into.error = json.text;
       into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
-      return true;
+      return whole;
     });
   });
 }
@@ -255,9 +272,9 @@ std::string error_document(std::string_view event, const SaidError& said) {
     // Flat ones have a word for their kind in the place of a type, or none: {"type":"error","code":"server_error",…}.
     const bool typed = !said.type.empty() && said.type != "error";
     inner["message"] = said.message;
-    inner["type"] = typed ? said.type : !said.code.empty() ? said.code : "server_error";
     inner["param"] = json.is_object() && json.contains("param") ? json["param"] : Json();
     inner["code"] = said.code.empty() ? Json() : Json(said.code);
+    inner["type"] = typed ? said.type : !said.code.empty() ? said.code : "server_error";
   }
   return Json{{"error", inner}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
