@@ -128,6 +128,15 @@ std::optional<Framing> framing_of(const Headers& head) {
   return lines ? std::optional{Framing::Lines} : std::nullopt;
 }
 
+/// Headers lie: what a body is that its head does not call a stream.
+bool looks_like_stream(std::string_view text, const Family& family) {
+  text = trimmed(without_bom(text));
+  if (text.starts_with("data:") || text.starts_with("event:")) return true;
+  const std::size_t end = text.find('\n');
+  if (!family.lines || end == std::string_view::npos) return false;
+  return trimmed(text.substr(0, end)).ends_with('}') && trimmed(text.substr(end)).starts_with('{');
+}
+
 }  // namespace
 
 const Family& TableDialect::family_of(const Endpoint& endpoint) const {
@@ -202,7 +211,7 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   const Body body{answer};
   const Family& family = family_of(endpoint);
   if (!body.readable || (!body.whole && !answer.transport)) return {};
-  if (framing_of(*answer.headers)) {
+  if (framing_of(*answer.headers) || looks_like_stream(body.text, family)) {
     const auto reader = stream_reader(endpoint, {}, *answer.headers, false);
     reader->feed(body.text);
     return reader->finish(answer.transport);
@@ -219,7 +228,9 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   Reading reading;
   const bool read = family.read_answer(copy.json(), reading);
   if (!read) return lenient ? Verdict{} : malformed(true, "no whole JSON");
-  if (!reading.error.empty()) return judge_error(table_.rules, answer.status, answer.headers, text, answer.now);
+  if (!reading.error.empty()) {
+    return judge_error(table_.rules, answer.status, answer.headers, reading.error, answer.now);
+  }
   if (reading.refusal) return refused(*reading.refusal);
   if (!reading.answered && !lenient) return malformed(true, "JSON that is no answer");
   return {};
@@ -231,13 +242,13 @@ Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& fac
   if (answer.headers == nullptr || !is_success(answer.status)) return usage;
   const Body body{answer};
   if (!body.readable) return usage;
-  if (framing_of(*answer.headers)) {
+  const Family& family = family_of(endpoint);
+  if (framing_of(*answer.headers) || looks_like_stream(body.text, family)) {
     const auto reader = stream_reader(endpoint, facts, *answer.headers, false);
     reader->feed(body.text);
     (void)reader->finish(answer.transport);
     return reader->usage();
   }
-  const Family& family = family_of(endpoint);
   const PaddedCopy copy{trimmed(without_bom(body.text))};
   Reading reading;
   if (family.read_answer(copy.json(), reading)) settle_into(usage, reading, family.settle);

@@ -33,7 +33,8 @@ constexpr PathRow kPaths[] = {
 constexpr Rule kRules[] = {
     {k404 | k400 | kNone, "", "try pulling it first", NotFound},
     {k5xx, "", "exceed*context length", ContextLength},
-    {k429 | kNone, "", "weekly usage limit", QuotaExhausted},
+    // In a stream that has begun there is no status to say it by.
+    {kNone, "", "weekly usage limit", QuotaExhausted},
 };
 
 bool speaks_openai(const Endpoint& endpoint) { return endpoint.family == &families::kOpenAi; }

@@ -241,7 +241,8 @@ const Mistake kMistakes[] = {
      {"2:3: error: upstreams.mine: needs dialect, since it is not built in"}},
     {"a dialect that nobody speaks",
      "upstreams: {mine: {dialect: openia, url: https://h}}\n",
-     {"1:29: error: upstreams.mine.dialect: must be a dialect of this version: openai, anthropic, gemini (is openia; "
+     {"1:29: error: upstreams.mine.dialect: must be a dialect of this version: openai, anthropic, gemini, mistral, "
+      "cohere, ollama (is openia; "
       "did you mean openai?)"},
      false},
     {"a name that cannot stand in a URL",
