@@ -37,6 +37,7 @@ constexpr EventRow kEvents[] = {
     {"conversation.response.done", Effect::Completed},
     {"conversation.response.error", Effect::Failed},
     {"transcript.text.done", Effect::Completed},
+    {"transcription.done", Effect::Completed},
     {"speech.audio.done", Effect::Completed},
     {"image_generation.completed", Effect::Completed},
     {"image_edit.completed", Effect::Completed},
