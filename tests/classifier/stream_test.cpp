@@ -554,6 +554,9 @@ TEST(Stream, an_error_inside_a_choice_or_a_response_becomes_one_that_the_sdk_can
                                       R"({"type":"response.failed","response":{"error":"the text"}})",
                                       R"({"response":{"error":{"error":{"message":"the text"}}}})",
                                       R"({"object":"error","message":"the text","code":40303})",
+                                      R"({"message":"the text"})",
+                                      R"({"detail":"the text"})",
+                                      R"({"detail":[{"loc":["body"],"msg":"the text"}]})",
                                       R"({"type":"error","code":"server_error","message":"the text"})"}) {
     SCOPED_TRACE(form);
     const auto reader = reader_for("openai/", kChat);
