@@ -13,7 +13,7 @@ int serve(const Arguments& arguments, Terminal& terminal) {
   print_problems(loaded.problems, terminal.err, terminal.colour_err);
   if (!loaded.usable()) return kInvalid;
   try {
-    const int code = gateway::run_sidecar(loaded.config, config_file(arguments));
+    const int code = gateway::run_sidecar(loaded, {config_file(arguments), overrides_of(arguments)});
     if (code != 0) terminal.err << "callgate serve: calls were still in flight at the end and were broken off\n";
     return code;
   } catch (const std::runtime_error& error) {

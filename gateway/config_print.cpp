@@ -296,6 +296,28 @@ std::string built_in_table() {
 
 }  // namespace
 
+std::string settings_json(std::span<const Setting> settings) {
+  Json list = Json::array();
+  for (const Setting& setting : settings) {
+    list.push_back({{"path", text_of(setting.path)}, {"value", setting.value}, {"origin", setting.origin}});
+  }
+  return Json{{"settings", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string problems_json(std::span<const Problem> problems) {
+  Json list = Json::array();
+  for (const Problem& problem : problems) {
+    list.push_back({{"file", problem.file},
+                    {"line", problem.line},
+                    {"column", problem.column},
+                    {"path", problem.path},
+                    {"severity", name_of(problem.severity)},
+                    {"kind", name_of(problem.kind)},
+                    {"message", problem.message}});
+  }
+  return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string config_schema() {
   const auto only = [](const char* name) {
     return Json{{"type", "object"},
