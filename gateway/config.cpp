@@ -655,7 +655,7 @@ void Reader::check_secrets(const Config& config) {
   const Path path{"listen", "admin_token"};
   const SecretSource& source = config.listen.admin_token;
   if (!source.given()) return;
-  const auto secret = read_secret(source, overrides_.environment);
+  const auto secret = gateway::read_secret(source, overrides_.environment);
   if (!secret) {
     add(Kind::Secret, place_of(path), path, secret.error());
   } else if (secret->size() < kShortestToken) {

@@ -28,11 +28,6 @@ constexpr milliseconds kQuiet{100};     // For so long a changed file must stay 
 constexpr milliseconds kRestless{2'000};  // But one that never rests is read all the same.
 constexpr milliseconds kVanished{2'000};  // A file that editors or deployments replace is away for a moment.
 
-Setting* find_setting(std::vector<Setting>& settings, std::string_view path) {
-  const auto found = std::ranges::find_if(settings, [&](const Setting& s) { return text_of(s.path) == path; });
-  return found == settings.end() ? nullptr : &*found;
-}
-
 /// As if `path` had been decided in `fresh` as it was before.
 void put_back(std::string_view path, const Loaded& running, Loaded& fresh) {
   std::erase_if(fresh.settings, [&](const Setting& s) { return text_of(s.path) == path; });
