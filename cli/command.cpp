@@ -209,7 +209,8 @@ std::optional<std::string> read_arguments(const Command& command, std::span<cons
     } else {
       return name + " needs a value: " + name + " " + std::string{option->value};
     }
-    if (!option->value.empty() && value.empty()) return name + " must not be empty: " + name + " " + std::string{option->value};
+    if (!option->value.empty() && value.empty())
+      return name + " must not be empty: " + name + " " + std::string{option->value};
     std::vector<std::string>& values = into.options[name];
     if (!values.empty() && !option->repeated) return name + " is given twice";
     values.push_back(std::move(value));

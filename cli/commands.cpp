@@ -60,9 +60,9 @@ constexpr Command kCommands[] = {
      .summary = "Run callgate.",
      .examples = kServeExamples,
      .options = kServeOptions,
-     .details =
-         "SIGTERM or Ctrl-C drains and ends with 0, or with 1 if calls had to be broken off; a second one ends at once.\n"
-         "SIGHUP, a change of the file or \"callgate reload\" makes it read its configuration again.",
+     .details = "SIGTERM or Ctrl-C drains and ends with 0, or with 1 if calls had to be broken off; a second one "
+                "ends at once.\n"
+                "SIGHUP, a change of the file or \"callgate reload\" makes it read its configuration again.",
      .run = serve},
     {.words = "reload",
      .summary = "Make a running callgate read its configuration again.",

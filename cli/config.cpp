@@ -98,7 +98,9 @@ int validate(const Arguments& arguments, Terminal& terminal) {
     for (const Problem& problem : loaded.problems) {
       ++(problem.severity == Problem::Severity::Error ? errors : warnings);
     }
-    report.push_back({{"file", name}, {"valid", loaded.usable()}, {"problems", Json::parse(gateway::problems_json(loaded.problems))}});
+    report.push_back({{"file", name},
+                      {"valid", loaded.usable()},
+                      {"problems", Json::parse(gateway::problems_json(loaded.problems))}});
     if (arguments.has("--json")) continue;
     print_problems(loaded.problems, terminal.out, terminal.colour_out);
     if (loaded.usable()) terminal.out << name << ": valid\n";

@@ -90,7 +90,8 @@ int reload(const Arguments& arguments, Terminal& terminal) {
   if (answer) return told(*answer, request.address, arguments.has("--json"), terminal);
   terminal.err << "callgate reload: cannot ask callgate at " << request.address << ": " << answer.error().why << '\n';
   if (!loaded.usable() && !arguments.has("--admin")) {
-    terminal.err << "The configuration has errors, so this may be the wrong address; name the right one with --admin.\n";
+    terminal.err
+        << "The configuration has errors, so this may be the wrong address; name the right one with --admin.\n";
     print_problems(loaded.problems, terminal.err, terminal.colour_err);
   } else if (!answer.error().timed_out) {
     terminal.err << "Is it running, and with this configuration? --admin names another address.\n";

@@ -127,7 +127,9 @@ constexpr Call kCalls[] = {
      }},
     {"GET",
      "/v1/version",
-     [](const AdminSources& /*sources*/) { return json_answer(200, {{"version", CALLGATE_VERSION}}); }},
+     [](const AdminSources& /*sources*/) {
+       return json_answer(200, {{"version", CALLGATE_VERSION}});
+     }},
 };
 
 }  // namespace
@@ -166,7 +168,8 @@ class AdminServer::Impl {
     const std::scoped_lock lock{mutex_};
     // A web page must not be able to ask for anything, by its own name for us or by ours.
     const auto count = [&](std::string_view name) {
-      return std::ranges::count_if(request.headers, [&](const auto& h) { return classifier::same_name(h.name, name); });
+      return std::ranges::count_if(request.headers,
+                                   [&](const auto& h) { return classifier::same_name(h.name, name); });
     };
     if (count("host") != 1) return problem(400, "Bad request", "Exactly one Host header is needed.");
     if (!is_listed(without_port(*classifier::find(request.headers, "host")), access_.hosts)) {
@@ -177,7 +180,8 @@ class AdminServer::Impl {
     token_.refresh(access_.environment);
     if (count("authorization") == 1) {
       const std::string_view shown = *classifier::find(request.headers, "authorization");
-      if (classifier::same_name(shown.substr(0, kBearer.size()), kBearer) && token_.is(shown.substr(kBearer.size()))) {
+      if (classifier::same_name(shown.substr(0, kBearer.size()), kBearer) &&
+          token_.is(shown.substr(kBearer.size()))) {
         return std::nullopt;
       }
     }

@@ -172,7 +172,8 @@ class Reader {
                                [&](const Problem& p) { return p.path == text || p.path.starts_with(text + "."); });
   }
   [[nodiscard]] bool is_used(std::string_view variable) const {
-    return std::ranges::any_of(used_texts_, [&](const std::string& text) { return text.find(variable) != text.npos; });
+    return std::ranges::any_of(used_texts_,
+                               [&](const std::string& text) { return text.find(variable) != text.npos; });
   }
   [[nodiscard]] Place place_of(const YamlNode& node) const { return {file_, node.line, node.column}; }
   /// Where this was decided, or the next thing above it.
@@ -181,7 +182,7 @@ class Reader {
   std::string file_;
   const Overrides& overrides_;
   std::map<Path, Decision> decisions_{};
-  std::map<Path, Place> entries_{};  // Names in groups of names: {"upstreams", "openai-eu"}.
+  std::map<Path, Place> entries_{};        // Names in groups of names: {"upstreams", "openai-eu"}.
   std::vector<std::string> used_texts_{};  // Where variables are named.
   std::vector<Problem> problems_{};
 };
@@ -608,7 +609,8 @@ void Reader::check_listen(const Config& config) {
     add(Kind::Missing,
         place_of(admin_path),
         admin_path,
-        "needs listen.admin_token, since others can reach this address; write admin_token: {file: /path/to/it}, or use "
+        "needs listen.admin_token, since others can reach this address; write admin_token: {file: /path/to/it}, or "
+        "use "
         "127.0.0.1:" +
             std::to_string(admin->port) + " or unix:/path");
   }
@@ -662,8 +664,8 @@ void Reader::check_secrets(const Config& config) {
     add(Kind::Secret,
         place_of(path),
         path,
-        "must have at least " + std::to_string(kShortestToken) + " characters (has " + std::to_string(secret->size()) +
-            "); `openssl rand -hex 32` makes a good one");
+        "must have at least " + std::to_string(kShortestToken) + " characters (has " +
+            std::to_string(secret->size()) + "); `openssl rand -hex 32` makes a good one");
   } else if (secret->size() > kLongestToken) {
     add(Kind::Secret, place_of(path), path, "must have at most " + std::to_string(kLongestToken) + " characters");
   }
@@ -696,8 +698,18 @@ void Reader::check_upstreams(const Config& config) {
   for (const UpstreamConfig& upstream : config.upstreams) {
     const Path path{"upstreams", upstream.name};
     const auto missing = [&](std::string_view key) {
-      if (!said_of(path / key)) add(Kind::Missing, place_of(path), path, "needs " + std::string{key} + ", since it is not built in");
+      if (!said_of(path / key))
+        add(Kind::Missing, place_of(path), path, "needs " + std::string{key} + ", since it is not built in");
     };
+    const Branch& keys = *config_tree().find("upstreams")->any;
+    if (upstream.dialect.empty() && upstream.url.empty() && keys.find(upstream.name)) {
+      std::erase_if(problems_, [&](const Problem& p) { return p.path.starts_with(text_of(path) + "."); });
+      add(Kind::Reference,
+          place_of(path),
+          path,
+          "is a key of an upstream, but stands where the upstreams' names do; indent it below the name of one");
+      continue;
+    }
     if (upstream.dialect.empty()) {
       missing("dialect");
     } else if (!classifier::find_dialect(upstream.dialect)) {
@@ -922,7 +934,8 @@ Loaded load_config(const std::string& file, const Overrides& overrides) {
   Loaded loaded = parse_config(read->text, file, overrides);
   // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
   if (read->anybody_writes) {
-    Problem problem = unreadable(file, "anybody may write to it, and so decide where calls and keys go; chmod o-w it");
+    Problem problem =
+        unreadable(file, "anybody may write to it, and so decide where calls and keys go; chmod o-w it");
     problem.severity = Problem::Severity::Warning;
     problem.kind = Kind::Exposure;
     loaded.problems.insert(loaded.problems.begin(), std::move(problem));

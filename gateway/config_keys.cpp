@@ -115,9 +115,8 @@ constexpr Key kKeys[] = {
      .later = "TLS for callers"},
     {.path = "listen.admin_token",
      .type = Type::Secret,
-     .meaning =
-         "What admin clients must show (`Authorization: Bearer`), at least 16 characters; required when "
-         "`listen.admin` is not loopback. A file is read again when it changes.",
+     .meaning = "What admin clients must show (`Authorization: Bearer`), at least 16 characters; required when "
+                "`listen.admin` is not loopback. A file is read again when it changes.",
      .example = "{file: /etc/callgate/admin-token}",
      .apply = put<&C::listen, &C::Listen::admin_token>},
 
@@ -147,9 +146,8 @@ constexpr Key kKeys[] = {
      .apply = put_upstream<&U::http>},
     {.path = "upstreams.*.ca_file",
      .type = Type::Text,
-     .meaning =
-         "Certificate authorities to trust instead of the system's, PEM. The file must be there when the "
-         "configuration is read.",
+     .meaning = "Certificate authorities to trust instead of the system's, PEM. The file must be there when the "
+                "configuration is read.",
      .example = "/etc/callgate/ca.pem",
      .apply = put_upstream<&U::ca_file>},
     {.path = "upstreams.*.credentials",

@@ -189,8 +189,7 @@ std::string refusal(int status) {
                              : status == 411 ? "Length Required"
                              : status == 413 ? "Content Too Large"
                                              : "Request Header Fields Too Large";
-  return "HTTP/1.1 " + std::to_string(status) + " " + reason +
-         "\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+  return "HTTP/1.1 " + std::to_string(status) + " " + reason + "\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 }
 
 // Without SO_REUSEPORT: a second callgate must be told that the address is taken, not given half of the probes.

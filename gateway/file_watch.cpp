@@ -24,7 +24,9 @@ constexpr int kLinksMax = 40;
 constexpr std::uint32_t kEvents = IN_CLOSE_WRITE | IN_ATTRIB | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO |
                                   IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
-long long nanoseconds(const timespec& time) { return static_cast<long long>(time.tv_sec) * 1'000'000'000 + time.tv_nsec; }
+long long nanoseconds(const timespec& time) {
+  return static_cast<long long>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
 
 /// The folders whose entries decide what stands under this name: of each symbolic link on the way, and of the file.
 std::set<fs::path> folders_on_the_way(const fs::path& file) {
@@ -54,7 +56,11 @@ std::set<fs::path> folders_on_the_way(const fs::path& file) {
 FileStamp stamp_of(const std::string& file) {
   struct stat about {};
   if (::stat(file.c_str(), &about) != 0) return {};
-  return {true,          about.st_dev, about.st_ino, static_cast<long long>(about.st_size), nanoseconds(about.st_ctim),
+  return {true,
+          about.st_dev,
+          about.st_ino,
+          static_cast<long long>(about.st_size),
+          nanoseconds(about.st_ctim),
           nanoseconds(about.st_mtim)};
 }
 

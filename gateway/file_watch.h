@@ -38,8 +38,8 @@ class FileWatch {
  private:
   std::string file_;
   int inotify_ = -1;
-  bool complete_ = false;         // Every folder on the way is listened to.
-  std::set<int> watches_{};       // Of the folders on the way as it was last.
+  bool complete_ = false;    // Every folder on the way is listened to.
+  std::set<int> watches_{};  // Of the folders on the way as it was last.
 };
 
 }  // namespace gateway

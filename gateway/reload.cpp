@@ -24,7 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kQuiet{100};     // For so long a changed file must stay as it is before it is read.
+constexpr milliseconds kQuiet{100};       // For so long a changed file must stay as it is before it is read.
 constexpr milliseconds kRestless{2'000};  // But one that never rests is read all the same.
 constexpr milliseconds kVanished{2'000};  // A file that editors or deployments replace is away for a moment.
 
@@ -91,7 +91,8 @@ Loaded load_again(const std::string& file, const Overrides& overrides) {
     Problem problem;
     problem.kind = Problem::Kind::Unreadable;
     problem.file = file;
-    problem.message = "it is empty, which would set everything back to the defaults; write {} into it if that is meant";
+    problem.message =
+        "it is empty, which would set everything back to the defaults; write {} into it if that is meant";
     loaded.problems.push_back(std::move(problem));
   }
   return loaded;
@@ -99,7 +100,8 @@ Loaded load_again(const std::string& file, const Overrides& overrides) {
 
 class Reloader::Impl {
  public:
-  Impl(const std::string& file, Doors doors) : doors_(std::move(doors)), waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  Impl(const std::string& file, Doors doors)
+      : doors_(std::move(doors)), waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (waker_ < 0) throw std::runtime_error("no event descriptor for reloads: out of descriptors?");
     if (!file.empty()) {
       watch_.emplace(file);

@@ -121,11 +121,52 @@ std::string replace_all(std::string text, const std::string& from, const std::st
   return text;
 }
 
-const std::string kPieces[] = {
-    "{",      "}",    "[",     "]",    ":",    ": ",   "- ",    "\n",   "\t",     "  ",  "\"",   "'",
-    "*a",     "&a ",  "!!x ",  "#",    "|",    ">",    "? ",    "${",   "${A}",   "$$",  "~",    "-1",
-    "<<: ",   "---\n", "...\n", "%",    "@",    ",",    "\xFF",  "\xC3", "\xED\xA0\x80", "\u00a0", "\u2028", "\xEF\xBB\xBF",
-    "999999999999999999999999999", "1e999", "-0", "0x1F", "NaN", "\r", "\x1b[31m", "\x7f", "..", "/"};
+const std::string kPieces[] = {"{",
+                               "}",
+                               "[",
+                               "]",
+                               ":",
+                               ": ",
+                               "- ",
+                               "\n",
+                               "\t",
+                               "  ",
+                               "\"",
+                               "'",
+                               "*a",
+                               "&a ",
+                               "!!x ",
+                               "#",
+                               "|",
+                               ">",
+                               "? ",
+                               "${",
+                               "${A}",
+                               "$$",
+                               "~",
+                               "-1",
+                               "<<: ",
+                               "---\n",
+                               "...\n",
+                               "%",
+                               "@",
+                               ",",
+                               "\xFF",
+                               "\xC3",
+                               "\xED\xA0\x80",
+                               "\u00a0",
+                               "\u2028",
+                               "\xEF\xBB\xBF",
+                               "999999999999999999999999999",
+                               "1e999",
+                               "-0",
+                               "0x1F",
+                               "NaN",
+                               "\r",
+                               "\x1b[31m",
+                               "\x7f",
+                               "..",
+                               "/"};
 
 std::string mutated(std::string text, Chance& chance) {
   for (std::size_t changes = 1 + chance.below(3); changes > 0 && !text.empty(); --changes) {
@@ -153,7 +194,9 @@ std::string mutated(std::string text, Chance& chance) {
         text.resize(at);
         break;
       case 7:  // Lines change places, …
-        text = with_lines(text, [&](auto& lines) { std::swap(lines[chance.below(lines.size())], lines[chance.below(lines.size())]); });
+        text = with_lines(text, [&](auto& lines) {
+          std::swap(lines[chance.below(lines.size())], lines[chance.below(lines.size())]);
+        });
         break;
       case 8:  // … are there twice, …
         text = with_lines(text, [&](auto& lines) {
@@ -186,7 +229,9 @@ std::string mutated(std::string text, Chance& chance) {
         text.insert(at, std::string(chance.one_of(std::to_array<std::size_t>({300, 5'000, 100'000})), 'x'));
         break;
       case 13:
-        text.insert(at, repeated(chance.one_of(std::to_array<std::string>({"[", "{a: ", "- ", "? "})), 1 + chance.below(400)));
+        text.insert(
+            at,
+            repeated(chance.one_of(std::to_array<std::string>({"[", "{a: ", "- ", "? "})), 1 + chance.below(400)));
         break;
       case 14:  // Ten times ten times ten …
         text += "\nbomb: [&x0 [a, a, a, a, a, a, a, a, a, a]";
@@ -290,8 +335,10 @@ TEST(ConfigMutation, of_the_worst_kind_is_refused_in_time) {
 TEST(ConfigMutation, of_line_ends_and_a_byte_order_mark_mean_nothing) {
   for (const std::string& source : {example(), kRich}) {
     const Loaded plain = gateway::parse_config(source, kFile);
-    for (const std::string& text :
-         {replace_all(source, "\n", "\r\n"), "\xEF\xBB\xBF" + source, source + "\n\n", source.substr(0, source.size() - 1)}) {
+    for (const std::string& text : {replace_all(source, "\n", "\r\n"),
+                                    "\xEF\xBB\xBF" + source,
+                                    source + "\n\n",
+                                    source.substr(0, source.size() - 1)}) {
       const Loaded other = gateway::parse_config(text, kFile);
       EXPECT_TRUE(other.usable()) << (other.problems.empty() ? "" : text_of(other.problems[0]));
       EXPECT_TRUE(other.config == plain.config);

@@ -189,6 +189,15 @@ const Mistake kMistakes[] = {
      "retry:\n  base:500ms\n",
      {"2:3: error: retry: must be a map of keys: base, cap, longest_wait, on_timeout, interactive, bulk, backfill, "
       "budget (is a single value; a space is missing after base:)"}},
+    {"no space after the colon, and another line below",
+     "log:\n  level:info\n  format: json\n",
+     {"2:8: error: a space is missing after level:"},
+     false},
+    {"a key where the names stand",
+     "upstreams:\n  openai:\n  limits: {concurrent: 5}\n",
+     {"3:3: error: upstreams.limits: is a key of an upstream, but stands where the upstreams' names do; indent it "
+      "below "
+      "the name of one"}},
     {"a list for a map",
      "retry:\n- base: 1s\n",
      {"1:1: error: retry: must be a map of keys: base, cap, longest_wait, on_timeout, interactive, bulk, backfill, "
@@ -208,7 +217,7 @@ const Mistake kMistakes[] = {
      "listen: {data: \"127.0.0.1:70000\"}\n",
      {"1:16: error: listen.data: must be an address such as 127.0.0.1:4600, [::1]:4600 or unix:/run/callgate.sock "
       "(is "
-      "127.0.0.1:70000)"},
+      "127.0.0.1:70000; a port is at most 65535)"},
      false},
     {"a data listener for everybody",
      "listen: {data: 0.0.0.0:4600}\n",
@@ -435,7 +444,9 @@ TEST(Config, changes_of_a_built_in_upstream_only_what_is_set) {
   const Loaded loaded = parse(
       "upstreams:\n"
       "  openai: {limits: {concurrent: 0}, timeouts: {total: 30m}, replay_safe: [/v1/rerank]}\n"
-      "  my.gpu_1: {dialect: openai, url: \"http://127.0.0.1:8000/base/\", http: 2, ca_file: /ca.pem}\n"
+      "  my.gpu_1: {dialect: openai, url: \"http://127.0.0.1:8000/base/\", http: 2, ca_file: " +
+      kAuthority +
+      "}\n"
       "default_upstream: {openai: my.gpu_1}\n");
   EXPECT_EQ(joined(lines_of(loaded)), "");
   Config expected = gateway::default_config();
@@ -449,7 +460,7 @@ TEST(Config, changes_of_a_built_in_upstream_only_what_is_set) {
                              .dialect = "openai",
                              .url = "http://127.0.0.1:8000/base",
                              .http = 2,
-                             .ca_file = "/ca.pem"});
+                             .ca_file = kAuthority});
   expected.default_upstream["openai"] = "my.gpu_1";
   EXPECT_EQ(loaded.config, expected);
 }
@@ -489,7 +500,7 @@ TEST(Config, puts_in_variables_and_types_the_result_afterwards) {
       "  longest_wait: \"${EMPTY:-50s}\"\n"
       "  bulk: {attempts: \"${env:N}\"}\n"
       "listen: {hosts: [\"$$${env:N}$\", \"${env:N}\"]}\n"
-      "upstreams: {openai: {ca_file: \"${HOST}\"}}\n",
+      "upstreams: {openai: {replay_safe: [\"/${HOST}\"]}}\n",
       overrides);
   EXPECT_EQ(joined(lines_of(loaded)), "");
   EXPECT_EQ(loaded.config.retry.base, 230ms);
@@ -497,7 +508,8 @@ TEST(Config, puts_in_variables_and_types_the_result_afterwards) {
   EXPECT_EQ(loaded.config.retry.longest_wait, 50s);
   EXPECT_EQ(loaded.config.retry.bulk.attempts, 3);
   EXPECT_EQ(loaded.config.listen.hosts, (std::vector<std::string>{"$3$", "3"}));
-  EXPECT_EQ(upstream(loaded.config, "openai")->ca_file, "a: b") << "what is put in is a value, never YAML";
+  EXPECT_EQ(upstream(loaded.config, "openai")->replay_safe, std::vector<std::string>{"/a: b"})
+      << "what is put in is a value, never YAML";
 }
 
 TEST(Config, takes_aliases_but_no_bombs) {
@@ -843,7 +855,8 @@ TEST(ConfigExample, has_nothing_later_that_is_there_and_nothing_live_that_is_lat
   for (const auto& [path, value] : live) {
     std::string pattern = path;
     for (const std::string_view group : {"upstreams.openai", "default_upstream."}) {
-      if (path.starts_with(group)) pattern = group == "upstreams.openai" ? "upstreams.*" + path.substr(16) : "default_upstream.*";
+      if (path.starts_with(group))
+        pattern = group == "upstreams.openai" ? "upstreams.*" + path.substr(16) : "default_upstream.*";
     }
     ASSERT_TRUE(by_name.contains(pattern)) << path;
     EXPECT_EQ(by_name[pattern]->later, "") << path;
@@ -896,8 +909,8 @@ TEST(ConfigTable, says_of_every_key_what_it_means_with_a_default_or_an_example_t
   for (const gateway::Key& key : gateway::config_keys()) {
     SCOPED_TRACE(key.path);
     EXPECT_FALSE(key.meaning.empty());
-    const bool value = key.type != gateway::Type::Map && key.type != gateway::Type::List &&
-                       key.type != gateway::Type::Anything;
+    const bool value =
+        key.type != gateway::Type::Map && key.type != gateway::Type::List && key.type != gateway::Type::Anything;
     EXPECT_EQ(key.apply != nullptr, value && key.later.empty()) << "in this version means: it goes somewhere";
     if (!value || key.type == gateway::Type::Secret) continue;
     EXPECT_FALSE(key.standard.empty() && key.example.empty());
