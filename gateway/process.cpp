@@ -106,7 +106,7 @@ class Sidecar {
     front_.configure(config());
     server_.listen();
     const HealthServer health{config().listen.health, health_sources()};
-    reloader_.emplace(source_.watched(), reload_doors());
+    reloader_.emplace(source_.watched(), source_.stamp, reload_doors());
     admin_.emplace(config().listen.admin, admin_access(), admin_sources());
     say(Level::Info,
         "listening",

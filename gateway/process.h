@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gateway/config.h"
+#include "gateway/file_watch.h"
 
 namespace gateway {
 
@@ -12,6 +13,7 @@ namespace gateway {
 struct ConfigSource {
   std::string file{};  // "-": standard input, which cannot be read again; empty: none.
   Overrides overrides{};
+  FileStamp stamp{};  // Of the file before it was read for the start.
   /// The file to watch; empty: none.
   [[nodiscard]] std::string watched() const;
   [[nodiscard]] Loaded read_again() const;

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "gateway/config_values.h"
-#include "gateway/file_watch.h"
 
 namespace gateway {
 namespace {
@@ -100,13 +99,11 @@ Loaded load_again(const std::string& file, const Overrides& overrides) {
 
 class Reloader::Impl {
  public:
-  Impl(const std::string& file, Doors doors)
+  Impl(const std::string& file, const FileStamp& seen, Doors doors)
       : doors_(std::move(doors)), waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (waker_ < 0) throw std::runtime_error("no event descriptor for reloads: out of descriptors?");
-    if (!file.empty()) {
-      watch_.emplace(file);
-      seen_ = stamp_of(file);
-    }
+    if (!file.empty()) watch_.emplace(file);
+    seen_ = seen;
     thread_ = std::thread{[this] { run(); }};
   }
   ~Impl() {
@@ -143,8 +140,10 @@ class Reloader::Impl {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    bool look = watch_ && stamp_of(watch_->file()) != seen_;  // It may have changed since the start.
     for (;;) {
-      rest(watch_ ? std::optional{watch_->look_again()} : std::nullopt, watch_ ? watch_->descriptor() : -1);
+      if (!std::exchange(look, false))
+        rest(watch_ ? std::optional{watch_->look_again()} : std::nullopt, watch_ ? watch_->descriptor() : -1);
       if (stopping()) return;
       if (!asked() && !(watch_ && file_changed())) continue;
       if (stopping()) return;
@@ -224,7 +223,8 @@ class Reloader::Impl {
   std::thread thread_{};
 };
 
-Reloader::Reloader(const std::string& file, Doors doors) : impl_(std::make_unique<Impl>(file, std::move(doors))) {}
+Reloader::Reloader(const std::string& file, const FileStamp& seen, Doors doors)
+    : impl_(std::make_unique<Impl>(file, seen, std::move(doors))) {}
 Reloader::~Reloader() = default;
 void Reloader::ask(ReloadCause cause) { impl_->ask(cause); }
 std::optional<ReloadReport> Reloader::ask_and_wait(ReloadCause cause, milliseconds patience) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gateway/config.h"
+#include "gateway/file_watch.h"
 
 namespace gateway {
 
@@ -56,8 +57,9 @@ class Reloader {
     /// Nothing: it could not be handed over.
     std::function<std::optional<ReloadReport>(Loaded fresh, ReloadCause cause)> take;
   };
-  /// Both doors are used on the reloader's own thread. An empty `file` is not watched.
-  Reloader(const std::string& file, Doors doors);
+  /// Both doors are used on the reloader's own thread. An empty `file` is not watched. `seen`: the state that was
+  /// read last; if the file is in another one by now, it is read soon.
+  Reloader(const std::string& file, const FileStamp& seen, Doors doors);
   ~Reloader();  // Stops and joins; `take` must return soon then.
 
   /// A reload that begins from now on. However many ask meanwhile, one reload serves them all. Any thread.

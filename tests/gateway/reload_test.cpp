@@ -210,7 +210,7 @@ struct Doors {
 
 TEST(ReloaderTest, serves_all_who_asked_meanwhile_with_one_reload) {
   Doors doors;
-  Reloader reloader{"", doors.doors()};
+  Reloader reloader{"", {}, doors.doors()};
   doors.set_shut(true);
   reloader.ask(ReloadCause::Signal);
   EXPECT_TRUE(eventually([&] { return doors.count() == 1; }));
@@ -232,13 +232,24 @@ TEST(ReloaderTest, serves_all_who_asked_meanwhile_with_one_reload) {
 TEST_F(Folder, a_file_that_others_write_beside_it_reloads_nothing) {
   Doors doors;
   write("c.yaml", "{}");
-  Reloader reloader{(root_ / "c.yaml").string(), doors.doors()};
+  const std::string file = root_ / "c.yaml";
+  Reloader reloader{file, stamp_of(file), doors.doors()};
   for (int i = 0; i < 20; ++i) write("other", std::to_string(i));
   write("c.yaml", "{ }");
   EXPECT_TRUE(eventually([&] { return doors.count() == 1; }));
   write("other", "x");
   EXPECT_TRUE(reloader.ask_and_wait(ReloadCause::Signal, 10s).has_value());
   EXPECT_EQ(doors.count(), 2);
+}
+
+TEST_F(Folder, a_file_that_changed_before_it_was_watched_is_read) {
+  Doors doors;
+  write("c.yaml", "{}");
+  const std::string file = root_ / "c.yaml";
+  const FileStamp stamp = stamp_of(file);
+  write("c.yaml", "{ }");
+  Reloader reloader{file, stamp, doors.doors()};
+  EXPECT_TRUE(eventually([&] { return doors.count() == 1; }, 5s));
 }
 
 TEST(LoopDoor, has_work_done_on_the_loop_or_never) {
