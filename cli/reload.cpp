@@ -8,6 +8,7 @@
 #include "cli/admin_client.h"
 #include "cli/config.h"
 #include "gateway/config_files.h"
+#include "gateway/config_values.h"
 
 namespace cli {
 namespace {
@@ -71,6 +72,12 @@ int told(const AdminAnswer& answer, const std::string& address, bool as_json, Te
 }  // namespace
 
 int reload(const Arguments& arguments, Terminal& terminal) {
+  const std::string named = arguments.get("--admin");
+  if (arguments.has("--admin") && !gateway::read_address(named)) {
+    terminal.err << "callgate reload: --admin must be an address such as 127.0.0.1:4602 or unix:/path (is "
+                 << gateway::say(named) << ")\nSee \"callgate reload --help\".\n";
+    return kUsage;
+  }
   // What is wrong with the file is the running callgate's to say; here it only tells where that is.
   const gateway::Loaded loaded = load(arguments, terminal);
   AdminRequest request;

@@ -143,9 +143,7 @@ class AdminServer::Impl {
 
   void update(AdminAccess access) {
     const std::scoped_lock lock{mutex_};
-    // Of another source nothing of the old one is left.
-    if (access.token != token_.source()) token_ = TokenKeeper{access};
-    access_ = std::move(access);
+    next_ = std::move(access);
   }
 
  private:
@@ -164,8 +162,21 @@ class AdminServer::Impl {
     return options;
   }
 
+  /// Here and not in update(): a token's file is read, which may take its time.
+  void take_next_access() {
+    std::optional<AdminAccess> next;
+    {
+      const std::scoped_lock lock{mutex_};
+      next = std::exchange(next_, std::nullopt);
+    }
+    if (!next) return;
+    // Of another source nothing of the old one is left.
+    if (next->token != token_.source()) token_ = TokenKeeper{*next};
+    access_ = std::move(*next);
+  }
+
   std::optional<EndpointAnswer> refusal_of(const EndpointRequest& request) {
-    const std::scoped_lock lock{mutex_};
+    take_next_access();
     // A web page must not be able to ask for anything, by its own name for us or by ours.
     const auto count = [&](std::string_view name) {
       return std::ranges::count_if(request.headers,
@@ -208,7 +219,8 @@ class AdminServer::Impl {
     return problem(404, "Not found", "There is no such page.", {{"there_is", there}});
   }
 
-  std::mutex mutex_{};  // Of the next two.
+  std::mutex mutex_{};
+  std::optional<AdminAccess> next_{};  // With the mutex; all else is the endpoint's thread's.
   AdminAccess access_;
   TokenKeeper token_;
   const AdminSources sources_;

@@ -77,6 +77,9 @@ TEST(Command, that_does_not_exist_is_answered_with_the_one_that_was_meant) {
        "callgate config show: --config needs a value: --config FILE\nSee \"callgate config show --help\".\n"},
       {{"serve", "--config", ""},
        "callgate serve: --config must not be empty: --config FILE\nSee \"callgate serve --help\".\n"},
+      {{"reload", "--admin", "4602"},
+       "callgate reload: --admin must be an address such as 127.0.0.1:4602 or unix:/path (is 4602)\n"
+       "See \"callgate reload --help\".\n"},
       {{"validate", "--set="},
        "callgate validate: --set must not be empty: --set KEY=VALUE\nSee \"callgate validate --help\".\n"},
       {{"validate", ""},

@@ -525,6 +525,25 @@ TEST(Admin, with_a_token_asks_every_caller_for_it_and_follows_its_rotation) {
   EXPECT_EQ(callgate.process().err().find("CANARY"), std::string::npos);
 }
 
+TEST(Admin, takes_another_token_and_other_hosts_with_a_reload) {
+  House house;
+  const auto version = [&](const std::vector<std::pair<std::string, std::string>>& headers) {
+    return http("GET", house.callgate.admin_url() + "/v1/version", {}, headers).status;
+  };
+  EXPECT_EQ(version({}), 200);
+  support::TempDir folder;
+  const std::string file = folder.file("token", "0123456789abcdef");
+  house.callgate.write_config("listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, admin_token: {file: " + file +
+                              "}}\n");
+  house.log("reloaded");
+  EXPECT_EQ(version({}), 401);
+  EXPECT_EQ(version({{"Authorization", "bearer 0123456789abcdef"}}), 200);
+  house.callgate.write_config("listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, hosts: [elsewhere]}\n");
+  house.log("reloaded");
+  EXPECT_EQ(version({}), 403);
+  EXPECT_EQ(house.call(), 403) << "and so has the data listener";
+}
+
 TEST(Admin, on_a_socket_file_is_for_its_owner_and_group) {
   support::TempDir folder;
   const std::string socket = folder.path() + "/admin.sock";

@@ -258,7 +258,8 @@ std::string mutated(std::string text, Chance& chance) {
 
 bool same(const Problem& a, const Problem& b) { return text_of(a) == text_of(b) && a.kind == b.kind; }
 
-void look_at(const std::string& text, const Overrides& overrides) {
+/// Whether it is usable.
+bool look_at(const std::string& text, const Overrides& overrides) {
   const auto begin = std::chrono::steady_clock::now();
   const Loaded loaded = gateway::parse_config(text, kFile, overrides);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
@@ -279,6 +280,7 @@ void look_at(const std::string& text, const Overrides& overrides) {
   const Loaded again = gateway::parse_config(text, kFile, overrides);
   EXPECT_TRUE(loaded.config == again.config);
   EXPECT_TRUE(std::ranges::equal(loaded.problems, again.problems, same));
+  return loaded.usable();
 }
 
 TEST(ConfigMutation, of_a_good_file_never_crashes_hangs_or_goes_without_a_place) {
@@ -288,13 +290,12 @@ TEST(ConfigMutation, of_a_good_file_never_crashes_hangs_or_goes_without_a_place)
     EXPECT_TRUE(gateway::parse_config(source, kFile, overrides).usable());
   }
   std::size_t usable = 0;
-  constexpr unsigned kSeeds = 1'200;
+  constexpr unsigned kSeeds = 600;
   for (unsigned seed = 1; seed <= 2 * kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     Chance chance{seed};
     const std::string text = mutated(sources[seed % 2], chance);
-    look_at(text, overrides);
-    if (gateway::parse_config(text, kFile, overrides).usable()) ++usable;
+    if (look_at(text, overrides)) ++usable;
     if (testing::Test::HasFailure()) break;
   }
   EXPECT_GT(usable, kSeeds / 10) << "else the mutations are too wild";
@@ -328,7 +329,7 @@ TEST(ConfigMutation, of_the_worst_kind_is_refused_in_time) {
   };
   for (const std::string& text : kWorst) {
     SCOPED_TRACE(text.substr(0, 30));
-    look_at(text, {});
+    EXPECT_FALSE(look_at(text, {}) && text.find_first_not_of("#\n") != std::string::npos);
   }
 }
 
