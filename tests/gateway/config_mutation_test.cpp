@@ -262,7 +262,7 @@ bool same(const Problem& a, const Problem& b) { return text_of(a) == text_of(b) 
 bool look_at(const std::string& text, const Overrides& overrides) {
   const auto begin = std::chrono::steady_clock::now();
   const Loaded loaded = gateway::parse_config(text, kFile, overrides);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "hangs";
   bool error = false;
   for (const Problem& problem : loaded.problems) {
     EXPECT_EQ(problem.file, kFile);
