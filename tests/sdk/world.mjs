@@ -52,7 +52,7 @@ export async function start() {
   const config = join(folder, "callgate.yaml");
   writeFileSync(
     config,
-    `listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}
+    `listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, admin: 127.0.0.1:0}
 upstreams: {openai: {url: ${url}}, anthropic: {url: ${url}}, gemini: {url: ${url}}}
 retry: {base: 10ms, bulk: {attempts: 3}}
 `,
