@@ -1,0 +1,31 @@
+// Cohere's SDK, which retries whatever it is told and closes its connection at the stream's last event.
+import assert from "node:assert/strict";
+import { CohereClientV2, CohereError } from "cohere-ai";
+import { common, kHello, suiting } from "./common.mjs";
+
+const kAsk = { model: "command-a-03-2025", messages: [{ role: "user", content: kHello }] };
+
+export const clients = [
+  {
+    name: "cohere",
+    upstream: "cohere",
+    dialect: "cohere",
+    at: "/cohere",
+    direct: "",
+    bases: [""],
+    world: { upstreams: { cohere: "" } },
+    statuses: [400, 401, 403, 404, 413, 422],
+    connect: (baseUrl) => new CohereClientV2({ token: "test-key", baseUrl }),
+    call: async (sdk, abortSignal) => (await sdk.chat(kAsk, { abortSignal })).message.content[0].text,
+    async *parts(sdk, abortSignal) {
+      for await (const event of await sdk.chatStream(kAsk, { abortSignal })) {
+        if (event.type === "content-delta") yield event.delta.message.content.text;
+      }
+    },
+    expect: (error) => assert.ok(error instanceof CohereError, String(error)),
+    scenarios: {
+      ...suiting({ obeys: false }),
+      "calls with pauses meet no stale connection": common["calls with pauses meet no stale connection"],
+    },
+  },
+];

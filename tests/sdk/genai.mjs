@@ -1,0 +1,44 @@
+// Google's SDK, which never retries and, once a loop over a stream is left, just stops reading.
+import assert from "node:assert/strict";
+import { ApiError, GoogleGenAI } from "@google/genai";
+import { common, kHello, suiting } from "./common.mjs";
+
+const kModel = "gemini-2.5-flash";
+const config = (abortSignal) => (abortSignal ? { config: { abortSignal } } : {});
+
+const own = {
+  "calls with pauses meet no stale connection": common["calls with pauses meet no stale connection"],
+  async "a reader that stops reading is given up"({ sdk, world }) {
+    await world.script([{ answer: { stream: { events: 200, size: 250_000 } } }]);
+    const before = world.peakMemory();
+    const stream = await sdk.models.generateContentStream({ model: kModel, contents: kHello });
+    assert.ok((await stream.next()).value.text.length > 100_000);
+    await world.wait("open_requests=0");
+    await world.rest();
+    const [request] = await world.seen();
+    assert.ok(request.ended.answered_bytes < 40_000_000, `the provider sent ${request.ended.answered_bytes} bytes`);
+    const grown = world.peakMemory() - before;
+    assert.ok(grown < 16_000_000, `callgate grew by ${grown} bytes`);
+    assert.equal((await world.call()).outcome, "cancelled");
+  },
+};
+
+export const clients = [
+  {
+    name: "genai",
+    upstream: "gemini",
+    dialect: "gemini",
+    at: "/gemini",
+    direct: "",
+    bases: [""],
+    world: { limits: { write_stall: "2s" } },
+    statuses: [400, 401, 403, 404, 413, 422],
+    connect: (baseUrl) => new GoogleGenAI({ apiKey: "test-key", httpOptions: { baseUrl } }),
+    call: async (sdk, signal) => (await sdk.models.generateContent({ model: kModel, contents: kHello, ...config(signal) })).text,
+    async *parts(sdk, signal) {
+      for await (const part of await sdk.models.generateContentStream({ model: kModel, contents: kHello, ...config(signal) })) yield part.text;
+    },
+    expect: (error) => assert.ok(error instanceof ApiError, String(error)),
+    scenarios: { ...suiting({ obeys: true }), ...own },
+  },
+];

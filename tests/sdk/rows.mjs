@@ -1,0 +1,51 @@
+// The matrix's rows in their order, and the cells that a later part of callgate will fill.
+export const rows = [
+  "plain call",
+  "plain stream",
+  "the provider gets what it would get directly",
+  "base URLs as people write them",
+  "README example",
+  "503 twice, then fine",
+  "503 for ever: three attempts, one typed error",
+  "429 with an hour to wait comes back at once",
+  "4xx: class, fields and headers as without callgate",
+  "529 for ever is an overload",
+  "an error hidden in a 200 stream becomes a typed error",
+  "a broken stream throws after its parts",
+  "a stream without its ending throws",
+  "a stream that dies before its first byte is whole",
+  "no usage chunk that nobody asked for, and yet its count",
+  "usage that was asked for arrives",
+  "a long silence with heartbeats loses nothing",
+  "an abort ends the provider's call",
+  "a reader that stops reading is given up",
+  "the connection outlives a client that leaves at the marker",
+  "a 25 MB image arrives as it is, after a 503",
+  "a file upload survives a 503",
+  "a body over the limit is a 413 of the dialect",
+  "an answer cut short is an error within seconds",
+  "calls with pauses meet no stale connection",
+  "responses, unary and stream",
+  "embeddings",
+  "Expect: 100-continue is answered at once",
+  "HTTP_PROXY is set, NO_PROXY names us",
+  "a context manager closes the stream",
+  "SDK retries find the final failure remembered",
+  "a full limiter is waited out",
+  "typed throttling error of AWS",
+  "HTTP/2 without TLS",
+  "a keyed call is paid once, whatever the client repeats",
+];
+
+const kMemo = "the memo of final failures";
+const kBedrock = "the bedrock dialect";
+
+export const later = [
+  { row: "SDK retries find the final failure remembered", clients: ["ai openai", "ai anthropic", "ai google", "cohere", "langchain", "bedrock"], waits_for: kMemo },
+  { row: "a full limiter is waited out", clients: ["openai 6", "anthropic 1"], waits_for: "limits per minute" },
+  { row: "plain call", clients: ["bedrock"], waits_for: kBedrock },
+  { row: "plain stream", clients: ["bedrock"], waits_for: kBedrock },
+  { row: "typed throttling error of AWS", clients: ["bedrock"], waits_for: kBedrock },
+  { row: "HTTP/2 without TLS", clients: ["bedrock"], waits_for: kBedrock },
+  { row: "a keyed call is paid once, whatever the client repeats", clients: ["openai 6", "groq"], waits_for: "idempotency keys" },
+];
