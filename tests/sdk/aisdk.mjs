@@ -55,7 +55,7 @@ export const clients = [
     direct: "/v1",
     bases: ["/anthropic", "", "/v1"],
     connect: (baseURL) => createAnthropic({ baseURL, apiKey: "sk-ant-test" }),
-    model: (sdk) => sdk("claude-sonnet-4-5"),
+    model: (sdk) => sdk("claude-haiku-4-5"),
   }),
   family({
     name: "ai google",
@@ -65,6 +65,6 @@ export const clients = [
     direct: "/v1beta",
     bases: ["/gemini", "/v1beta"],
     connect: (baseURL) => createGoogleGenerativeAI({ baseURL, apiKey: "test-key" }),
-    model: (sdk) => sdk("gemini-2.5-flash"),
+    model: (sdk) => sdk("gemini-flash-latest"),
   }),
 ];

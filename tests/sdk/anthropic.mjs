@@ -4,7 +4,7 @@ import Anthropic1 from "@anthropic-ai/sdk";
 import Anthropic0 from "anthropic0";
 import { failure, kHello, suiting } from "./common.mjs";
 
-const kAsk = { model: "claude-sonnet-4-5", max_tokens: 100, messages: [{ role: "user", content: kHello }] };
+const kAsk = { model: "claude-haiku-4-5", max_tokens: 100, messages: [{ role: "user", content: kHello }] };
 const kErrors = {
   400: "BadRequestError",
   401: "AuthenticationError",

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { ApiError, GoogleGenAI } from "@google/genai";
 import { common, kHello, suiting } from "./common.mjs";
 
-const kModel = "gemini-2.5-flash";
+const kModel = "gemini-flash-latest";
 const config = (abortSignal) => (abortSignal ? { config: { abortSignal } } : {});
 
 const own = {
