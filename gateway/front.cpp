@@ -4,6 +4,7 @@
 
 #include "gateway/answer_headers.h"
 #include "gateway/call_id.h"
+#include "gateway/config_keys.h"
 #include "gateway/our_headers.h"
 #include "gateway/patience.h"
 
@@ -46,6 +47,8 @@ std::shared_ptr<const Directory> directory_of(const Config& config) {
     auto target = std::make_shared<Target>();
     target->config = upstream;
     target->dialect = classifier::find_dialect(upstream.dialect);
+    target->url_is_complete = upstream.url.find('/', upstream.url.find("://") + 3) != std::string::npos &&
+                              !is_built_in({"upstreams", upstream.name});
     target->wire = std::move(wire);
     directory->upstreams[upstream.name] = std::move(target);
   }
@@ -99,7 +102,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   Call call;
   call.policy = policy_;
 
-  const auto addressed = address(*directory_, request.method, request.target);
+  const auto addressed = address(*directory_, request.target, request.headers);
   if (!addressed) {
     refused.status = addressed.error().status;
     refused.code = addressed.error().code;
