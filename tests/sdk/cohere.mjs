@@ -1,7 +1,7 @@
 // Cohere's SDK, which retries whatever it is told and closes its connection at the stream's last event.
 import assert from "node:assert/strict";
 import { CohereClientV2, CohereError } from "cohere-ai";
-import { common, kHello, suiting } from "./common.mjs";
+import { common, failure, kHello, suiting } from "./common.mjs";
 
 const kAsk = { model: "command-a-03-2025", messages: [{ role: "user", content: kHello }] };
 
@@ -25,6 +25,14 @@ export const clients = [
     expect: (error) => assert.ok(error instanceof CohereError, String(error)),
     scenarios: {
       ...suiting({ obeys: false }),
+      async "429 with an hour to wait comes back at once"({ client, sdk, world }) {
+        // It sleeps out up to 60 s of any Retry-After and cannot be told not to retry; so it is told a short one.
+        await world.script([{ answer: { status: 429, headers: [["retry-after", "3600"]] } }]);
+        const before = Date.now();
+        const error = await failure(client.call(sdk));
+        assert.equal(error.statusCode, 429, String(error));
+        assert.ok(Date.now() - before < 8_000, `after ${Date.now() - before} ms`);
+      },
       "calls with pauses meet no stale connection": common["calls with pauses meet no stale connection"],
     },
   },

@@ -9,6 +9,7 @@ export const rows = [
   "503 for ever: three attempts, one typed error",
   "429 with an hour to wait comes back at once",
   "4xx: class, fields and headers as without callgate",
+  "401 and 404 raise their own class",
   "529 for ever is an overload",
   "an error hidden in a 200 stream becomes a typed error",
   "a broken stream throws after its parts",

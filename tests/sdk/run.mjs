@@ -9,6 +9,8 @@ import { clients as groq } from "./groq.mjs";
 import { clients as langchain } from "./langchain.mjs";
 import { clients as mistral } from "./mistral.mjs";
 import { clients as openai } from "./openai.mjs";
+import { clients as python, missing } from "./python.mjs";
+import { checkReadme, has as hasExample, runExamples } from "./readme.mjs";
 import { later, rows } from "./rows.mjs";
 import { start, within } from "./world.mjs";
 
@@ -23,7 +25,7 @@ for (const name of Object.keys(process.env)) {
 // It only warns, about nothing that a test could mend.
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
-const all = [...openai, ...anthropic, ...genai, ...aisdk, ...groq, ...cohere, ...mistral, ...langchain, ...curl];
+const all = [...(missing ? [] : python), ...openai, ...anthropic, ...genai, ...aisdk, ...groq, ...cohere, ...mistral, ...langchain, ...curl];
 const wanted = process.argv.slice(2);
 const clients = wanted.length > 0 ? all.filter(({ name }) => wanted.includes(name)) : all;
 
@@ -38,30 +40,35 @@ function put(row, name, what, error) {
 for (const { row, clients: waiting } of later) for (const name of waiting) put(row, name, "later");
 
 async function play(client) {
-  let world;
-  try {
-    world = await start(client.world);
-  } catch (error) {
-    for (const row of Object.keys(client.scenarios)) put(row, client.name, "FAILED", error);
-    return;
-  }
-  for (const [row, scenario] of Object.entries(client.scenarios)) {
-    const before = Date.now();
+  let began = Date.now();
+  const tell = (row, error) => {
+    put(row, client.name, error ? "FAILED" : "ok", error);
+    if (error) console.log(`FAILED  ${client.name}: ${row}`);
+    if (process.env.SDK_TIMES) console.log(`${Date.now() - began} ms  ${client.name}: ${row}`);
+    began = Date.now();
+  };
+  const attempt = async (row, scenario) => {
     try {
-      await within(kScenarioMs, row, scenario({ client, world, sdk: client.connect(world.base + client.at) }));
-      put(row, client.name, "ok");
+      await within(kScenarioMs, row, scenario());
+      tell(row);
     } catch (error) {
-      put(row, client.name, "FAILED", error);
-      console.log(`FAILED  ${client.name}: ${row}`);
+      tell(row, error);
     }
-    if (process.env.SDK_TIMES) console.log(`${Date.now() - before} ms  ${client.name}: ${row}`);
-  }
+  };
   try {
+    const world = await start(client.world);
+    for (const [row, scenario] of Object.entries(client.scenarios ?? {})) {
+      await attempt(row, async () => scenario({ client, world, sdk: client.connect(world.base + client.at) }));
+    }
+    if (client.play) await client.play(world, tell);
+    if (hasExample(client.name)) await attempt("README example", () => runExamples(client.name, world));
     await world.end();
   } catch (error) {
-    failures.push({ row: "the end", name: client.name, error });
+    failures.push({ row: "its world", name: client.name, error });
   }
 }
+
+checkReadme();
 
 const queue = [...clients].reverse();
 await Promise.all(
@@ -73,19 +80,22 @@ await Promise.all(
 for (const { row, name, error } of failures) console.log(`\n${name}: ${row}\n${error.stack}`);
 
 // The matrix: names of clients over their columns, word by word.
-const columns = [...new Set([...clients.map(({ name }) => name), ...(wanted.length > 0 ? [] : later.flatMap((entry) => entry.clients))])];
+const inOrder = [...clients.filter(({ play }) => !play), ...clients.filter(({ play }) => play)];
+const columns = [...new Set([...inOrder.map(({ name }) => name), ...(wanted.length > 0 ? [] : later.flatMap((entry) => entry.clients))])];
 const width = 10;
-const margin = Math.max(...rows.map((row) => row.length)) + 2;
+const numbered = rows.map((row, i) => `${String(i + 1).padStart(2)} ${row}`);
+const margin = Math.max(...numbered.map((row) => row.length)) + 2;
 const words = columns.map((name) => name.split(" "));
 console.log();
 for (let line = 0; line < Math.max(...words.map((list) => list.length)); ++line) {
   console.log((" ".repeat(margin) + words.map((list) => (list[line] ?? "").padEnd(width)).join("")).trimEnd());
 }
-for (const row of rows) {
-  console.log((row.padEnd(margin) + columns.map((name) => (cell(row, name) ?? "-").padEnd(width)).join("")).trimEnd());
+for (const [i, row] of rows.entries()) {
+  console.log((numbered[i].padEnd(margin) + columns.map((name) => (cell(row, name) ?? "-").padEnd(width)).join("")).trimEnd());
 }
 console.log();
 for (const { row, clients: waiting, waits_for } of later) console.log(`later: ${row} (${waiting.join(", ")}) waits for ${waits_for}`);
+if (missing) for (const { name } of python) console.log(`skipped: ${name} (${missing})`);
 
 const count = (what) => [...cells.values()].filter((value) => value === what).length;
 console.log(`${count("ok")} passed, ${failures.length} failed, ${count("later")} wait for a later part`);
