@@ -28,7 +28,7 @@ const family = (more) => ({
     }
   },
   expect: (error) => assert.ok(APICallError.isInstance(error), String(error)),
-  scenarios: { ...suiting({ obeys: false }), ...own },
+  scenarios: { ...suiting({ obeys: false, environment: more.environment }), ...own },
   ...more,
 });
 
@@ -39,6 +39,7 @@ const openai = family({
   at: "/openai/v1",
   direct: "/v1",
   bases: ["/openai", "/v1"],
+  environment: { name: "OPENAI_BASE_URL", at: ["/openai/v1", "/openai"] },
   connect: (baseURL) => createOpenAI({ baseURL, apiKey: "sk-test" }),
   model: (sdk) => sdk("gpt-5-mini"),
 });
@@ -54,6 +55,7 @@ export const clients = [
     at: "/anthropic/v1",
     direct: "/v1",
     bases: ["/anthropic", "", "/v1"],
+    environment: { name: "ANTHROPIC_BASE_URL", at: ["/anthropic", "/anthropic/v1"] },
     connect: (baseURL) => createAnthropic({ baseURL, apiKey: "sk-ant-test" }),
     model: (sdk) => sdk("claude-haiku-4-5"),
   }),

@@ -35,6 +35,8 @@ const family = (Anthropic, more) => ({
   at: "/anthropic",
   direct: "",
   bases: ["/anthropic/v1", "", "/v1"],
+  // One value serves this SDK, which appends /v1, and the AI SDK's, which does not.
+  environment: { name: "ANTHROPIC_BASE_URL", at: ["/anthropic", "/anthropic/v1"] },
   statuses: [400, 401, 403, 404, 413, 422],
   connect: (baseURL) => new Anthropic({ baseURL, apiKey: "sk-ant-test" }),
   call: async (sdk, signal) => (await sdk.messages.create(kAsk, { signal })).content[0].text,
@@ -44,7 +46,7 @@ const family = (Anthropic, more) => ({
     }
   },
   expect: (error, status) => assert.ok(error instanceof Anthropic[kErrors[status]], String(error)),
-  scenarios: { ...suiting({ obeys: true }), ...own },
+  scenarios: { ...suiting({ obeys: true, environment: true }), ...own },
   ...more,
 });
 

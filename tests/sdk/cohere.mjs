@@ -12,7 +12,7 @@ export const clients = [
     dialect: "cohere",
     at: "/cohere",
     direct: "",
-    bases: [""],
+    bases: ["/cohere/v2", ""],
     world: { upstreams: { cohere: "" } },
     statuses: [400, 401, 403, 404, 413, 422],
     connect: (baseUrl) => new CohereClientV2({ token: "test-key", baseUrl }),

@@ -2,12 +2,13 @@
 //   name        its column in the matrix
 //   upstream    callgate's name of the provider; at: base URL below callgate; direct: base URL below the provider
 //   bases       further base URLs below callgate that must reach the same place
-//   connect     base URL → SDK
+//   environment variable that holds a base URL, and the values below callgate that must do; if it has one
+//   connect     base URL → SDK; without one it is the environment's
 //   call        (sdk, signal) → text of a whole answer
 //   parts       (sdk, signal) → texts of a stream, one by one; throws what the SDK throws or tells
 //   told        status → an error body in the provider's own words
 //   statuses    those that the SDK does not retry by itself
-//   obeys       true: after callgate's last attempt the SDK is quiet, because it is told so or never retries
+//   obeys       of suiting(): after callgate's last attempt the SDK is quiet, because it is told so or never retries
 import assert from "node:assert/strict";
 import { pause } from "./world.mjs";
 
@@ -161,6 +162,21 @@ export const common = {
     }
     assert.deepEqual(wrong, []);
   },
+  async "base URL from the environment"({ client, world }) {
+    const { name, at } = client.environment;
+    for (const base of at) {
+      await world.script([]);
+      process.env[name] = world.base + base;
+      let sdk;
+      try {
+        sdk = client.connect();
+      } finally {
+        delete process.env[name];
+      }
+      assert.equal(await client.call(sdk), "hello", base);
+      assert.equal((await world.call()).upstream, client.upstream);
+    }
+  },
   async "503 twice, then fine"({ client, sdk, world }) {
     await world.script([{ match: { times: 2 }, answer: 503 }]);
     assert.equal(await client.call(sdk), "hello");
@@ -301,12 +317,10 @@ export const common = {
   },
 };
 
-/// Some of the common scenarios by name.
-export const some = (...names) => Object.fromEntries(names.map((name) => [name, common[name]]));
-
 /// All that suit the client.
-export function suiting({ obeys }) {
+export function suiting({ obeys, environment }) {
   const all = { ...common };
+  if (!environment) delete all["base URL from the environment"];
   delete all["calls with pauses meet no stale connection"];
   if (!obeys) {
     delete all["503 for ever: three attempts, one typed error"];

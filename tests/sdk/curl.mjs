@@ -12,15 +12,14 @@ export const clients = [
       async "Expect: 100-continue is answered at once"({ sdk, world }) {
         await world.script([]);
         const body = JSON.stringify({ model: "gpt-5-mini", messages: [{ role: "user", content: "A".repeat(3_000_000) }] });
-        const args = ["-sS", "-v", "-m", "20", "-o", "/dev/null", "-w", "%{http_code} %{time_total}", "--json", "@-", `${sdk}/chat/completions`];
+        const args = ["-sS", "-v", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "--json", "@-", `${sdk}/chat/completions`];
         const curl = spawn("curl", args);
         curl.stdin.end(body);
         const [out, talk] = await Promise.all([text(curl.stdout), text(curl.stderr)]);
-        const [code, seconds] = out.split(" ").map(Number);
-        assert.equal(code, 200);
+        assert.equal(out, "200");
         assert.match(talk, /^> Expect: 100-continue/m);
         assert.match(talk, /^< HTTP\/1.1 100 Continue/m);
-        assert.ok(seconds < 0.9, `it took ${seconds} s; curl gives up waiting after 1 s`);
+        assert.doesNotMatch(talk, /Done waiting for 100-continue/, "it gives up after a second");
         assert.equal((await world.seen())[0].body_bytes, body.length);
       },
     },

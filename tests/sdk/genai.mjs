@@ -32,6 +32,7 @@ export const clients = [
     direct: "",
     bases: [""],
     world: { limits: { write_stall: "2s" } },
+    environment: { name: "GOOGLE_GEMINI_BASE_URL", at: ["/gemini"] },
     statuses: [400, 401, 403, 404, 413, 422],
     connect: (baseUrl) => new GoogleGenAI({ apiKey: "test-key", httpOptions: { baseUrl } }),
     call: async (sdk, signal) => (await sdk.models.generateContent({ model: kModel, contents: kHello, ...config(signal) })).text,
@@ -39,6 +40,6 @@ export const clients = [
       for await (const part of await sdk.models.generateContentStream({ model: kModel, contents: kHello, ...config(signal) })) yield part.text;
     },
     expect: (error) => assert.ok(error instanceof ApiError, String(error)),
-    scenarios: { ...suiting({ obeys: true }), ...own },
+    scenarios: { ...suiting({ obeys: true, environment: true }), ...own },
   },
 ];

@@ -22,6 +22,7 @@ export const clients = [
     direct: "",
     bases: [],
     world: { upstreams: { groq: "/openai" } },
+    environment: { name: "GROQ_BASE_URL", at: ["/groq"] },
     statuses: [400, 401, 403, 404, 413, 422],
     usageIsAskedFor: true,
     connect: (baseURL) => new Groq({ baseURL, apiKey: "gsk-test" }),
@@ -30,6 +31,6 @@ export const clients = [
       for await (const part of await sdk.chat.completions.create({ ...kAsk, stream: true }, { signal })) yield part.choices[0].delta.content;
     },
     expect: (error) => assert.ok(error instanceof Groq.APIError, String(error)),
-    scenarios: { ...suiting({ obeys: true }), ...own },
+    scenarios: { ...suiting({ obeys: true, environment: true }), ...own },
   },
 ];

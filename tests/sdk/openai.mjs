@@ -106,6 +106,7 @@ const family = (OpenAI, more) => ({
   at: "/openai/v1",
   direct: "/v1",
   bases: ["/openai", "/v1", ""],
+  environment: { name: "OPENAI_BASE_URL", at: ["/openai/v1", "/openai"] },
   statuses: [400, 401, 403, 404, 413, 422],
   usageIsAskedFor: true,
   connect: (baseURL) => new OpenAI({ baseURL, apiKey: "sk-test" }),
@@ -114,7 +115,7 @@ const family = (OpenAI, more) => ({
     for await (const part of await sdk.chat.completions.create({ ...kAsk, stream: true }, { signal })) yield part.choices[0].delta.content;
   },
   expect: (error, status) => assert.ok(error instanceof OpenAI[kErrors[status]], String(error)),
-  scenarios: { ...suiting({ obeys: true }), ...own },
+  scenarios: { ...suiting({ obeys: true, environment: true }), ...own },
   ...more,
 });
 

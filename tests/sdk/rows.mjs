@@ -4,6 +4,7 @@ export const rows = [
   "plain stream",
   "the provider gets what it would get directly",
   "base URLs as people write them",
+  "base URL from the environment",
   "README example",
   "503 twice, then fine",
   "503 for ever: three attempts, one typed error",

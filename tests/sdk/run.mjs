@@ -14,6 +14,8 @@ import { checkReadme, has as hasExample, runExamples } from "./readme.mjs";
 import { later, rows } from "./rows.mjs";
 import { start, within } from "./world.mjs";
 
+process.on("SIGTERM", () => process.exit(143));
+
 const kScenarioMs = 60_000;
 // Most of the time is waiting; more at once would make the abort's milliseconds a matter of luck.
 const kWorlds = 3;

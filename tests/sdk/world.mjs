@@ -7,6 +7,10 @@ import { createInterface } from "node:readline";
 
 const kPatienceMs = 10_000;
 
+// Whatever ends us, nothing stays behind.
+const programs = new Set();
+process.on("exit", () => programs.forEach((program) => program.process.kill("SIGKILL")));
+
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export function within(ms, what, promise) {
@@ -22,6 +26,7 @@ class Program {
     this.calls = [];
     this.waiting = [];
     this.process = spawn(file, args, { stdio: ["pipe", "pipe", "inherit"] });
+    programs.add(this);
     this.listening = new Promise((resolve, reject) => {
       createInterface({ input: this.process.stdout }).on("line", (line) => {
         const said = JSON.parse(line);
@@ -43,11 +48,13 @@ class Program {
   peakMemory() {
     return 1024 * Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${this.process.pid}/status`, "utf8"))[1]);
   }
-  end() {
+  async end() {
     this.process.removeAllListeners("exit");
-    if (this.process.exitCode !== null) return Promise.resolve(this.process.exitCode);
+    const ended = new Promise((resolve) => this.process.on("exit", resolve));
     this.process.kill("SIGTERM");
-    return within(kPatienceMs, "the end", new Promise((resolve) => this.process.on("exit", resolve)));
+    const code = this.process.exitCode ?? (await within(kPatienceMs, "the end", ended));
+    programs.delete(this);
+    return code;
   }
 }
 
