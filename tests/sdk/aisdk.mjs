@@ -19,6 +19,9 @@ const family = (more) => ({
   async call(sdk, abortSignal) {
     return (await generateText({ model: this.model(sdk), prompt: kHello, abortSignal })).text;
   },
+  async once(baseURL) {
+    return (await generateText({ model: this.model(this.connect(baseURL)), prompt: kHello, maxRetries: 0 })).text;
+  },
   async *parts(sdk, abortSignal) {
     const { fullStream } = streamText({ model: this.model(sdk), prompt: kHello, abortSignal, onError() {} });
     for await (const part of fullStream) {

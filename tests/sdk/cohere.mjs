@@ -16,6 +16,9 @@ export const clients = [
     world: { upstreams: { cohere: "" } },
     statuses: [400, 401, 403, 404, 413, 422],
     connect: (baseUrl) => new CohereClientV2({ token: "test-key", baseUrl }),
+    async once(baseUrl) {
+      return (await this.connect(baseUrl).chat(kAsk, { maxRetries: 0 })).message.content[0].text;
+    },
     call: async (sdk, abortSignal) => (await sdk.chat(kAsk, { abortSignal })).message.content[0].text,
     async *parts(sdk, abortSignal) {
       for await (const event of await sdk.chatStream(kAsk, { abortSignal })) {

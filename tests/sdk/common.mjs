@@ -5,6 +5,7 @@
 //   environment variable that holds a base URL, and the values below callgate that must do; if it has one
 //   connect     base URL → SDK; without one it is the environment's
 //   call        (sdk, signal) → text of a whole answer
+//   once        base URL → text of a whole answer, by an SDK that is told not to retry; if it would
 //   parts       (sdk, signal) → texts of a stream, one by one; throws what the SDK throws or tells
 //   told        status → an error body in the provider's own words
 //   statuses    those that the SDK does not retry by itself
@@ -200,6 +201,13 @@ export const common = {
       assert.equal((await world.seen()).length, 3);
     }
   },
+  async "503 for ever, the SDK's retries turned off"({ client, world }) {
+    await world.script([{ answer: 503 }]);
+    const error = await failure(client.once(world.base + client.at));
+    assert.equal(error.status ?? error.statusCode, 503, String(error));
+    client.expect?.(error, 503);
+    assert.equal((await world.seen()).length, 3);
+  },
   async "429 with an hour to wait comes back at once"({ client, sdk, world }) {
     await world.script([{ answer: { status: 429, headers: [["retry-after", "3600"]] } }]);
     const before = Date.now();
@@ -322,7 +330,9 @@ export function suiting({ obeys, environment }) {
   const all = { ...common };
   if (!environment) delete all["base URL from the environment"];
   delete all["calls with pauses meet no stale connection"];
-  if (!obeys) {
+  if (obeys) {
+    delete all["503 for ever, the SDK's retries turned off"];
+  } else {
     delete all["503 for ever: three attempts, one typed error"];
     delete all["429 with an hour to wait comes back at once"];
     delete all["an error hidden in a 200 stream becomes a typed error"];

@@ -23,7 +23,10 @@ export const clients = [
     bases: ["/openai", "/v1"],
     // It repeats a 422 by itself.
     statuses: [400, 401, 403, 404, 413],
-    connect: (baseURL) => new ChatOpenAI({ model: "gpt-5-mini", apiKey: "sk-test", configuration: { baseURL } }),
+    connect: (baseURL, options) => new ChatOpenAI({ model: "gpt-5-mini", apiKey: "sk-test", configuration: { baseURL }, ...options }),
+    async once(baseURL) {
+      return (await this.connect(baseURL, { maxRetries: 0 }).invoke(kHello)).content;
+    },
     call: async (sdk, signal) => (await sdk.invoke(kHello, { signal })).content,
     async *parts(sdk, signal) {
       for await (const part of await sdk.stream(kHello, { signal })) yield part.content;

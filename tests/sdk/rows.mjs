@@ -8,6 +8,7 @@ export const rows = [
   "README example",
   "503 twice, then fine",
   "503 for ever: three attempts, one typed error",
+  "503 for ever, the SDK's retries turned off",
   "429 with an hour to wait comes back at once",
   "4xx: class, fields and headers as without callgate",
   "401 and 404 raise their own class",

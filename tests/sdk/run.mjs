@@ -67,6 +67,7 @@ async function play(client) {
     await world.end();
   } catch (error) {
     failures.push({ row: "its world", name: client.name, error });
+    console.log(`FAILED  ${client.name}: its world`);
   }
 }
 
