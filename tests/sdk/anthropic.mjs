@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import Anthropic1 from "@anthropic-ai/sdk";
 import Anthropic0 from "anthropic0";
-import { failure, kHello, suiting } from "./common.mjs";
+import { failure, kHello } from "./common.mjs";
 
 const kAsk = { model: "claude-haiku-4-5", max_tokens: 100, messages: [{ role: "user", content: kHello }] };
 const kErrors = {
@@ -45,8 +45,10 @@ const family = (Anthropic, more) => ({
       if (event.type === "content_block_delta") yield event.delta.text;
     }
   },
+  models: (sdk) => sdk.models.list(),
   expect: (error, status) => assert.ok(error instanceof Anthropic[kErrors[status]], String(error)),
-  scenarios: { ...suiting({ obeys: true, environment: true }), ...own },
+  obeys: true,
+  own,
   ...more,
 });
 

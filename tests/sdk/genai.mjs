@@ -1,13 +1,12 @@
 // Google's SDK, which never retries and, once a loop over a stream is left, just stops reading.
 import assert from "node:assert/strict";
 import { ApiError, GoogleGenAI } from "@google/genai";
-import { common, kHello, suiting } from "./common.mjs";
+import { kHello } from "./common.mjs";
 
 const kModel = "gemini-flash-latest";
 const config = (abortSignal) => (abortSignal ? { config: { abortSignal } } : {});
 
 const own = {
-  "calls with pauses meet no stale connection": common["calls with pauses meet no stale connection"],
   async "a reader that stops reading is given up"({ sdk, world }) {
     await world.script([{ answer: { stream: { events: 200, size: 250_000 } } }]);
     const before = world.peakMemory();
@@ -39,7 +38,11 @@ export const clients = [
     async *parts(sdk, signal) {
       for await (const part of await sdk.models.generateContentStream({ model: kModel, contents: kHello, ...config(signal) })) yield part.text;
     },
+    models: (sdk) => sdk.models.list(),
+    embed: async (sdk) => (await sdk.models.embedContent({ model: "gemini-embedding-001", contents: kHello })).embeddings[0].values,
     expect: (error) => assert.ok(error instanceof ApiError, String(error)),
-    scenarios: { ...suiting({ obeys: true, environment: true }), ...own },
+    obeys: true,
+    idles: true,
+    own,
   },
 ];

@@ -1,7 +1,7 @@
 // Groq's SDK brings the path /openai/v1 by itself.
 import assert from "node:assert/strict";
 import Groq from "groq-sdk";
-import { kHello, suiting } from "./common.mjs";
+import { kHello } from "./common.mjs";
 
 const kAsk = { model: "llama-3.3-70b-versatile", messages: [{ role: "user", content: kHello }] };
 
@@ -31,6 +31,7 @@ export const clients = [
       for await (const part of await sdk.chat.completions.create({ ...kAsk, stream: true }, { signal })) yield part.choices[0].delta.content;
     },
     expect: (error) => assert.ok(error instanceof Groq.APIError, String(error)),
-    scenarios: { ...suiting({ obeys: true, environment: true }), ...own },
+    obeys: true,
+    own,
   },
 ];

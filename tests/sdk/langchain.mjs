@@ -1,7 +1,7 @@
 // LangChain, which retries six times, and a 429 only if it is told how long to wait.
 import assert from "node:assert/strict";
 import { ChatOpenAI } from "@langchain/openai";
-import { common, failure, kHello, suiting } from "./common.mjs";
+import { common, failure, kHello } from "./common.mjs";
 
 const own = {
   "429 with an hour to wait comes back at once": common["429 with an hour to wait comes back at once"],
@@ -31,6 +31,7 @@ export const clients = [
     async *parts(sdk, signal) {
       for await (const part of await sdk.stream(kHello, { signal })) yield part.content;
     },
-    scenarios: { ...suiting({ obeys: false }), ...own },
+    obeys: false,
+    own,
   },
 ];

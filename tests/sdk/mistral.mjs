@@ -1,12 +1,11 @@
 // Mistral's SDK, which never retries and closes its connection at the stream's last event.
 import assert from "node:assert/strict";
 import { Mistral } from "@mistralai/mistralai";
-import { common, kHello, suiting } from "./common.mjs";
+import { kHello } from "./common.mjs";
 
 const kAsk = { model: "mistral-small-latest", messages: [{ role: "user", content: kHello }] };
 
 const own = {
-  "calls with pauses meet no stale connection": common["calls with pauses meet no stale connection"],
   async "no usage chunk that nobody asked for, and yet its count"({ sdk, world }) {
     await world.script([]);
     for await (const { data } of await sdk.chat.stream(kAsk)) assert.ok(data.choices.length > 0);
@@ -29,6 +28,9 @@ export const clients = [
     async *parts(sdk, signal) {
       for await (const { data } of await sdk.chat.stream(kAsk, { signal })) yield data.choices[0].delta.content;
     },
-    scenarios: { ...suiting({ obeys: true }), ...own },
+    embed: async (sdk) => (await sdk.embeddings.create({ model: "mistral-embed", inputs: [kHello] })).data[0].embedding,
+    obeys: true,
+    idles: true,
+    own,
   },
 ];

@@ -2,6 +2,7 @@
 //   node tests/sdk/run.mjs [client…]     with CALLGATE_EXE and FAKE_PROVIDER_EXE in the environment
 import { clients as aisdk } from "./aisdk.mjs";
 import { clients as anthropic } from "./anthropic.mjs";
+import { scenariosOf } from "./common.mjs";
 import { clients as cohere } from "./cohere.mjs";
 import { clients as curl } from "./curl.mjs";
 import { clients as genai } from "./genai.mjs";
@@ -59,7 +60,7 @@ async function play(client) {
   };
   try {
     const world = await start(client.world);
-    for (const [row, scenario] of Object.entries(client.scenarios ?? {})) {
+    for (const [row, scenario] of Object.entries(client.play ? {} : client.scenarios ?? scenariosOf(client))) {
       await attempt(row, async () => scenario({ client, world, sdk: client.connect(world.base + client.at) }));
     }
     if (client.play) await client.play(world, tell);
@@ -85,16 +86,16 @@ for (const { row, name, error } of failures) console.log(`\n${name}: ${row}\n${e
 // The matrix: names of clients over their columns, word by word.
 const inOrder = [...clients.filter(({ play }) => !play), ...clients.filter(({ play }) => play)];
 const columns = [...new Set([...inOrder.map(({ name }) => name), ...(wanted.length > 0 ? [] : later.flatMap((entry) => entry.clients))])];
-const width = 10;
 const numbered = rows.map((row, i) => `${String(i + 1).padStart(2)} ${row}`);
 const margin = Math.max(...numbered.map((row) => row.length)) + 2;
 const words = columns.map((name) => name.split(" "));
+const widths = words.map((list) => 2 + Math.max("FAILED".length, ...list.map((word) => word.length)));
 console.log();
 for (let line = 0; line < Math.max(...words.map((list) => list.length)); ++line) {
-  console.log((" ".repeat(margin) + words.map((list) => (list[line] ?? "").padEnd(width)).join("")).trimEnd());
+  console.log((" ".repeat(margin) + words.map((list, i) => (list[line] ?? "").padEnd(widths[i])).join("")).trimEnd());
 }
 for (const [i, row] of rows.entries()) {
-  console.log((numbered[i].padEnd(margin) + columns.map((name) => (cell(row, name) ?? "-").padEnd(width)).join("")).trimEnd());
+  console.log((numbered[i].padEnd(margin) + columns.map((name, column) => (cell(row, name) ?? "-").padEnd(widths[column])).join("")).trimEnd());
 }
 console.log();
 for (const { row, clients: waiting, waits_for } of later) console.log(`later: ${row} (${waiting.join(", ")}) waits for ${waits_for}`);
