@@ -175,6 +175,12 @@ ApiPath TableDialect::without_versions(std::string_view path) const {
       break;
     }
   }
+  for (const std::string_view front : table_.unversioned) {
+    const std::span<const std::string_view> only{&front, 1};
+    if (!is_below(only, path) || path.size() == front.size()) continue;
+    if (const std::string_view behind = path.substr(front.size() + 1); is_below(only, behind)) path = behind;
+    read.version = {};
+  }
   read.rest = path;
   return read;
 }

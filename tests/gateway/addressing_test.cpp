@@ -98,6 +98,12 @@ TEST(Addressing, forgives_a_version_that_is_missing_or_there_twice) {
       {"/cohere/v1/chat", "cohere", "/v1/chat"},
       {"/v1/rerank", "cohere", "/v1/rerank"},
       {"/cohere/v2/v2/embed", "cohere", "/v2/embed"},
+      // Fronts that stand beside the versions forgive the same.
+      {"/cohere/v1/v1/chat", "cohere", "/v1/chat"},
+      {"/cohere/v2/v1/chat", "cohere", "/v1/chat"},
+      {"/ollama/v1/api/chat", "ollama", "/api/chat"},
+      {"/ollama/api/api/chat", "ollama", "/api/chat"},
+      {"/gemini/v1beta/upload/v1beta/files", "gemini", "/upload/v1beta/files"},
       {"/api/generate", "ollama", "/api/generate"},
       {"/api/tags", "ollama", "/api/tags"},
       {"/ollama/chat/completions", "ollama", "/v1/chat/completions"},
