@@ -40,6 +40,26 @@ struct Endpoint {
   bool understood = false;
 };
 
+/// A path of a provider's API, however its version was written. Views into the path that was read.
+struct ApiPath {
+  enum class Known : std::uint8_t {
+    No,
+    Beside,    // Below one of its resources: "/v1/files/…", "/v1/models".
+    Borrowed,  // An endpoint of another's API that it serves, too.
+    Own,       // An endpoint of its own.
+  };
+  Known known = Known::No;
+  std::string_view version{};  // The innermost that is written there; empty if none is.
+  std::string_view home{};     // The one that belongs there if none is; empty if none does.
+  std::string_view rest{};     // Behind the versions, without a slash at its front.
+};
+
+/// In which header a provider's key travels, and what stands before it there.
+struct KeyHeader {
+  std::string_view name{};    // "authorization", "x-api-key"; in lower case.
+  std::string_view scheme{};  // "Bearer " or nothing.
+};
+
 /// Request bodies are read where they lie, some bytes at a time: so many bytes behind their end must be readable
 /// (a std::string with that much spare capacity). What stands there does not matter.
 inline constexpr std::size_t kBodyPadding = 64;
@@ -139,6 +159,9 @@ class Dialect {
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// `path` is what follows the upstream's name, without query: "/v1/chat/completions".
   [[nodiscard]] virtual Endpoint endpoint(std::string_view method, std::string_view path) const = 0;
+  /// SDKs have the version in their base URL or in their paths, and workers get it twice or not at all.
+  [[nodiscard]] virtual ApiPath read_path(std::string_view path) const = 0;
+  [[nodiscard]] virtual KeyHeader key_header() const = 0;
   /// `body` must be followed by kBodyPadding readable bytes. Of a member that stands twice the last one counts.
   [[nodiscard]] virtual RequestFacts read_request(const Endpoint& endpoint, std::string_view path,
                                                   std::string_view query, std::string_view body) const = 0;

@@ -80,6 +80,12 @@ bool matches(std::string_view pattern, std::string_view path) {
   }
 }
 
+bool is_below(std::span<const std::string_view> fronts, std::string_view path) {
+  return std::ranges::any_of(fronts, [&](std::string_view front) {
+    return path.starts_with(front) && (path.size() == front.size() || path[front.size()] == '/');
+  });
+}
+
 /// "models/gemini-2.5-flash:generateContent" → "gemini-2.5-flash".
 std::string_view model_of(std::string_view path) {
   const std::size_t colon = path.rfind(':');
@@ -125,21 +131,46 @@ Endpoint TableDialect::endpoint(std::string_view method, std::string_view path) 
     const bool safe = method == "GET" || method == "HEAD" || method == "OPTIONS";
     return {.operation = Operation::Other, .replay_safe = safe, .understood = false};
   }
-  while (path.ends_with('/')) path.remove_suffix(1);
+  const PathRow* row = row_of(without_versions(path).rest);
+  if (!row) return {};
+  return {.operation = row->operation, .replay_safe = row->replay_safe, .understood = row->understood};
+}
+
+ApiPath TableDialect::without_versions(std::string_view path) const {
+  ApiPath read;
   if (path.starts_with('/')) path.remove_prefix(1);
-  // Some SDKs have the version in their base URL, some in their paths, and some workers in both.
   for (int round = 0; round < 2; ++round) {
     for (const std::string_view version : table_.versions) {
       if (!path.starts_with(version) || !path.substr(version.size()).starts_with('/')) continue;
+      read.version = path.substr(0, version.size());
       path.remove_prefix(version.size() + 1);
       break;
     }
   }
-  for (const PathRow& row : table_.paths) {
-    if (matches(row.path, path))
-      return {.operation = row.operation, .replay_safe = row.replay_safe, .understood = row.understood};
+  read.rest = path;
+  return read;
+}
+
+const PathRow* TableDialect::row_of(std::string_view rest) const {
+  while (rest.ends_with('/')) rest.remove_suffix(1);
+  const auto row =
+      std::ranges::find_if(table_.paths, [&](const PathRow& known) { return matches(known.path, rest); });
+  return row == table_.paths.end() ? nullptr : &*row;
+}
+
+ApiPath TableDialect::read_path(std::string_view path) const {
+  using Known = ApiPath::Known;
+  ApiPath read = without_versions(path);
+  if (const PathRow* row = row_of(read.rest)) {
+    read.known = &family_of(row->operation) == table_.family ? Known::Own : Known::Borrowed;
+  } else if (is_below(table_.resources, read.rest)) {
+    read.known = Known::Beside;
+  } else {
+    if (is_below(table_.unversioned, read.rest)) read.known = Known::Beside;
+    return read;
   }
-  return {};
+  if (!table_.versions.empty()) read.home = table_.versions.front();
+  return read;
 }
 
 RequestFacts TableDialect::read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,

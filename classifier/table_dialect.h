@@ -29,12 +29,16 @@ struct StatusOf {
 
 struct DialectTable {
   std::string_view name;
-  std::span<const std::string_view> versions;  // Path prefixes that may be there, twice, or missing.
+  std::span<const std::string_view> versions;  // Path prefixes that may be there, twice, or missing: then the first.
   std::span<const PathRow> paths;              // POST only; what is not here passes through.
   std::span<const Rule> rules;                 // Before those that all dialects share.
   std::span<const StatusOf> statuses;          // Where this provider's differ from the usual ones.
   std::string_view request_id_header;
   const Family* family;  // Of operations that do not name one by themselves.
+  /// What else is there, as fronts of paths, below a version: "files" stands for "files/…", too.
+  std::span<const std::string_view> resources{};
+  std::span<const std::string_view> unversioned{};  // And beside the versions: "upload".
+  KeyHeader key{.name = "authorization", .scheme = "Bearer "};
   bool model_in_path = false;
   std::string (*error_body)(const OwnError& error);
   std::string (*error_event)(Operation operation, const OwnError& error);
@@ -47,6 +51,8 @@ class TableDialect final : public Dialect {
 
   [[nodiscard]] std::string_view name() const override { return table_.name; }
   [[nodiscard]] Endpoint endpoint(std::string_view method, std::string_view path) const override;
+  [[nodiscard]] ApiPath read_path(std::string_view path) const override;
+  [[nodiscard]] KeyHeader key_header() const override { return table_.key; }
   [[nodiscard]] RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
                                           std::string_view body) const override;
   [[nodiscard]] std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const override;
@@ -65,6 +71,8 @@ class TableDialect final : public Dialect {
 
  private:
   [[nodiscard]] const Family& family_of(Operation operation) const;
+  [[nodiscard]] ApiPath without_versions(std::string_view path) const;
+  [[nodiscard]] const PathRow* row_of(std::string_view rest) const;
 
   const DialectTable& table_;
 };

@@ -29,9 +29,13 @@ struct Unaddressed {
   std::string message{};
 };
 
-/// `target` in origin form. The caller can never name a host: only the part behind an upstream's name is used.
-[[nodiscard]] std::expected<Addressed, Unaddressed> address(const Directory& directory, std::string_view method,
-                                                            std::string_view target);
+/// `target` in origin form, with the caller's headers, since the kind of its key decides about paths that several
+/// APIs have. The caller can never name a host: only the part behind an upstream's name is used.
+///
+/// Forgiving where workers err with their base URLs: the API's version may be missing or there twice, and so may the
+/// path of the upstream's own URL. All other paths go on byte for byte.
+[[nodiscard]] std::expected<Addressed, Unaddressed> address(const Directory& directory, std::string_view target,
+                                                            const classifier::Headers& headers);
 
 /// In whose words is an error said for a target that led nowhere? Never null.
 [[nodiscard]] const classifier::Dialect& dialect_for(const Directory& directory, std::string_view target);

@@ -119,6 +119,16 @@ void set_come_back(Headers& headers, const ComeBack& come_back, std::string_view
   }
 }
 
+void lead_home(Headers& headers, std::string_view base_url, std::string_view home) {
+  for (Header& header : headers) {
+    if (!same_name(header.name, "x-goog-upload-url") && !same_name(header.name, "location")) continue;
+    if (!starts_with_name(header.value, base_url)) continue;
+    const std::string_view rest = std::string_view{header.value}.substr(base_url.size());
+    if (!rest.empty() && rest.front() != '/' && rest.front() != '?') continue;
+    header.value = std::string{home}.append(rest);
+  }
+}
+
 OwnAnswer own_answer(const classifier::Dialect& dialect, const classifier::OwnError& error) {
   OwnAnswer answer;
   answer.head.status = error.status;

@@ -42,6 +42,10 @@ struct OwnAnswer {
 };
 [[nodiscard]] OwnAnswer own_answer(const classifier::Dialect& dialect, const classifier::OwnError& error);
 
+/// Absolute URLs in the head that lead to the provider (`base_url`, as configured) lead to us again: else a resumable
+/// upload would go around callgate. `home`: where the caller finds that upstream, "http://127.0.0.1:4600/gemini".
+void lead_home(classifier::Headers& headers, std::string_view base_url, std::string_view home);
+
 /// Removes every field of that name.
 void remove(classifier::Headers& headers, std::string_view name);
 void set(classifier::Headers& headers, std::string_view name, std::string value);

@@ -25,7 +25,7 @@ constexpr int kIdleTimesWithoutEvent = 5;
 constexpr std::size_t kDetailMax = 200;
 
 /// Whose clock runs out first?
-enum class Clock : std::uint8_t { None, Caller, FirstByte, Idle, Total, Hold, Heartbeat, AfterTerminal };
+enum class Clock : std::uint8_t { None, Deadline, Patience, FirstByte, Idle, Total, Hold, Heartbeat, AfterTerminal };
 struct Bound {
   TimePoint when = TimePoint::max();
   Clock clock = Clock::None;
@@ -43,8 +43,10 @@ TimePoint later(TimePoint from, milliseconds span) {
 
 std::string_view words_of(Clock clock) {
   switch (clock) {
-    case Clock::Caller:
+    case Clock::Deadline:
       return "the caller's deadline passed";
+    case Clock::Patience:
+      return "the caller's SDK would not have waited any longer (its timeout, less a margin)";
     case Clock::FirstByte:
       return "no answer within timeouts.first_byte";
     case Clock::Idle:
@@ -101,9 +103,9 @@ struct Try {
   /// Before the caller has a byte, its SDK's patience counts; the call's deadline and the total always do.
   [[nodiscard]] Bound common_bound() const {
     Bound bound;
-    bound.also(call.deadline, Clock::Caller);
+    bound.also(call.deadline, Clock::Deadline);
     bound.also(later(began, timeouts().total), Clock::Total);
-    if (!attempt.answer_started) bound.also(call.first_content_by, Clock::Caller);
+    if (!attempt.answer_started) bound.also(call.first_content_by, Clock::Patience);
     return bound;
   }
   [[nodiscard]] Bound read_bound() const {
@@ -124,7 +126,7 @@ struct Try {
     say_detail(detail);
   }
   void timed_out(Clock clock) {
-    attempt.callers_deadline = clock == Clock::Caller;
+    attempt.callers_deadline = clock == Clock::Deadline || clock == Clock::Patience;
     judged({.cls = Class::Timeout, .retryable = !attempt.callers_deadline, .rule = "our clock"});
     say_detail(words_of(clock));
   }
@@ -133,6 +135,11 @@ struct Try {
     if (attempt.stopped == StopReason::Shutdown) say_detail("callgate is shutting down");
     if (attempt.stopped == StopReason::Cancelled) say_detail("the call was cancelled by an operator");
     judged({.cls = Class::Cancelled, .rule = "stopped"});
+  }
+  /// In our words, since the provider had none that we could read.
+  void say_malformed() {
+    if (attempt.verdict.cls != Class::MalformedResponse || !attempt.row.detail.empty()) return;
+    say_detail("the provider's answer was malformed: " + std::string{attempt.verdict.rule});
   }
   /// What is neither data nor an end.
   void broke_off(Exchange::Got got, Clock clock) {
@@ -146,7 +153,11 @@ struct Try {
     stopped();
   }
 
-  [[nodiscard]] AnswerHead providers_head() const { return {exchange->status(), passable(exchange->headers())}; }
+  [[nodiscard]] AnswerHead providers_head() const {
+    AnswerHead head{exchange->status(), passable(exchange->headers())};
+    lead_home(head.headers, call.to->config.url, "http://" + call.request.authority + "/" + call.to->config.name);
+    return head;
+  }
   void content_began() {
     if (!attempt.first_content) attempt.first_content = now();
   }
@@ -343,7 +354,7 @@ task<void> relay_stream(Try& t) {
     if (!started) {
       bound.also(hold_until, Clock::Hold);
       // The provider's head is here: at the end of the SDK's patience it is passed on, which is not a failure.
-      if (bound.clock == Clock::Caller && bound.when < t.call.deadline) bound.clock = Clock::Hold;
+      if (bound.clock == Clock::Patience) bound.clock = Clock::Hold;
     } else if (!heartbeat.empty() && reader->between_events()) {
       bound.also(last_sent + policy.heartbeat, Clock::Heartbeat);
     }
@@ -486,6 +497,7 @@ task<Attempt> try_once(const Call& call, int number, Services services, Caller& 
     const auto should = classifier::find(t.exchange->headers(), "x-should-retry");
     t.attempt.forbidden = should && same_name(*should, "false");
   }
+  t.say_malformed();
   t.attempt.row.cls = t.attempt.verdict.cls;
   t.attempt.row.code = t.attempt.verdict.code;
   // Its body had gone out, and no answer says what became of it.

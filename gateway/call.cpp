@@ -95,16 +95,21 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
   const bool full = refusal.why == Refusal::Why::QueueFull;
   // Only its own deadline is one; where its SDK's patience ended, it has waited too long.
   if (refusal.why == Refusal::Why::Deadline && now >= call.deadline) {
-    return own_ending(call,
-                      record,
-                      Outcome::Refused,
-                      {.status = 504,
-                       .cls = Class::Timeout,
-                       .message = "the call's deadline passed while it waited for a free slot",
-                       .code = "callgate_deadline"},
-                      "deadline_in_queue",
-                      {.retryable = true});
+    const bool at_once = call.deadline <= call.request.arrived;
+    return own_ending(
+        call,
+        record,
+        Outcome::Refused,
+        {.status = 504,
+         .cls = Class::Timeout,
+         .message = at_once
+                        ? "the call's deadline (Callgate-Deadline) had passed before it came"
+                        : "the call's deadline passed while it waited for a free slot of upstream " + record.upstream,
+         .code = "callgate_deadline"},
+        at_once ? "deadline_passed" : "deadline_in_queue",
+        {.retryable = !at_once});
   }
+  const bool sdk_gives_up = refusal.why == Refusal::Why::Deadline;
   const bool sdk_may_retry = full && !has_waited(record) && refusal.retry_after <= kSdkMaySleep;
   return own_ending(
       call,
@@ -113,9 +118,12 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
       {.status = 429,
        .cls = Class::LocalLimit,
        .message = full ? "callgate's queue is full (queue.total)"
-                       : "the call waited longer than queue.max_wait for a free slot of upstream " + record.upstream,
+                       : "no slot of upstream " + record.upstream + " came free " +
+                             (sdk_gives_up ? "before the caller's SDK would have given up" : "within queue.max_wait"),
        .code = full ? "callgate_queue_full" : "callgate_queue_wait"},
-      full ? "queue_full" : "queue_wait",
+      full           ? "queue_full"
+      : sdk_gives_up ? "sdk_timeout_in_queue"
+                     : "queue_wait",
       {.retryable = true, .wait = refusal.retry_after, .sdk_may_retry = sdk_may_retry});
 }
 

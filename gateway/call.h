@@ -19,6 +19,8 @@ namespace gateway {
 struct Target {
   UpstreamConfig config{};
   const classifier::Dialect* dialect = nullptr;
+  /// An operator has written a URL with a path, so what is missing in front of a caller's path is missing on purpose.
+  bool url_is_complete = false;
   std::shared_ptr<const WireOptions> wire{};
 };
 

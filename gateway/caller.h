@@ -17,6 +17,7 @@ namespace gateway {
 struct Inbound {
   std::string method{};
   std::string target{};                       // Origin form: "/openai/v1/chat/completions?x=1".
+  std::string authority{};                    // What the caller calls us: "127.0.0.1:4600"; from Host.
   classifier::Headers headers{};              // Without Host, Content-Length, Transfer-Encoding, Expect.
   std::shared_ptr<const std::string> body{};  // Null: none. Has simdjson's 64 bytes of capacity behind its end.
   budget::TimePoint arrived{};                // First byte of the head.

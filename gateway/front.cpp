@@ -4,11 +4,14 @@
 
 #include "gateway/answer_headers.h"
 #include "gateway/call_id.h"
+#include "gateway/config_keys.h"
 #include "gateway/our_headers.h"
 #include "gateway/patience.h"
 
 namespace gateway {
 namespace {
+
+constexpr std::size_t kPathMax = 256;  // Of a path in the log.
 
 budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) {
   return {.attempts = lane.attempts,
@@ -46,6 +49,8 @@ std::shared_ptr<const Directory> directory_of(const Config& config) {
     auto target = std::make_shared<Target>();
     target->config = upstream;
     target->dialect = classifier::find_dialect(upstream.dialect);
+    target->url_is_complete = upstream.url.find('/', upstream.url.find("://") + 3) != std::string::npos &&
+                              !is_built_in({"upstreams", upstream.name});
     target->wire = std::move(wire);
     directory->upstreams[upstream.name] = std::move(target);
   }
@@ -71,10 +76,20 @@ void Front::configure(const Config& config) {
 
 std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {
   metrics_.request_refused(refused.code);
-  if (refused.status == 500) {
-    log_.line(Config::Log::Level::Error, "bug", refused.message, {}, services_.runtime.wall_now());
-  }
+  const WallTime now = services_.runtime.wall_now();
+  const std::string id = new_call_id(now, services_.runtime.random_bits(), services_.runtime.random_bits());
+  // Not the message: it may repeat a header's value.
+  const bool bug = refused.status == 500;
+  log_.line(bug ? Config::Log::Level::Error : Config::Log::Level::Warn,
+            bug ? "bug" : "request_refused",
+            bug ? refused.message : "a request was refused before it became a call",
+            {{"call_id", id},
+             {"code", refused.code},
+             {"status", std::to_string(refused.status)},
+             {"path", refused.target.substr(0, std::min(refused.target.find('?'), kPathMax))}},
+            now);
   classifier::OwnError error;
+  error.call_id = id;
   error.status = refused.status;
   error.cls = classifier::Class::LocalRequest;
   if (refused.status == 413) error.cls = classifier::Class::TooLarge;
@@ -84,6 +99,7 @@ std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) 
   error.code = refused.code;
   OwnAnswer answer = own_answer(dialect_for(*directory_, refused.target), error);
   classifier::Headers& headers = answer.head.headers;
+  headers.push_back({"Callgate-Call-Id", id});
   headers.push_back({"Callgate-Source", "callgate"});
   headers.push_back({"Callgate-Class", std::string{classifier::name_of(error.cls)}});
   const bool passing = refused.status == 503;
@@ -99,7 +115,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   Call call;
   call.policy = policy_;
 
-  const auto addressed = address(*directory_, request.method, request.target);
+  const auto addressed = address(*directory_, request.target, request.headers);
   if (!addressed) {
     refused.status = addressed.error().status;
     refused.code = addressed.error().code;

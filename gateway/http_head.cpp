@@ -323,6 +323,7 @@ std::expected<RequestHead, RefusedRequest> read_head(std::string_view head_text,
     return refused(
         403, "callgate_forbidden_host", "callgate is no proxy for other hosts (is HTTP_PROXY set to it?).");
   }
+  head.authority = target->authority.value_or(control.host);
   head.target = std::move(target->origin);
 
   for (const std::string_view expectation : control.expect) {

@@ -40,6 +40,7 @@ class HeadScan {
 struct RequestHead {
   std::string method{};
   std::string target{};           // Origin form.
+  std::string authority{};        // From Host, or from a target in absolute form.
   classifier::Headers headers{};  // Without hop-by-hop fields, Host, Content-Length and Expect.
   bool http11 = true;
   bool keep_alive = true;

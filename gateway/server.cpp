@@ -262,6 +262,7 @@ task<Connection::Next> Connection::exchange() {
 
   request.method = std::move(asked->method);
   request.target = std::move(asked->target);
+  request.authority = std::move(asked->authority);
   request.headers = std::move(asked->headers);
   Answer answer{*this, way};
   co_await serve(std::move(request), answer);
@@ -444,12 +445,15 @@ task<void> Connection::serve(Inbound request, Answer& answer) {
   } catch (...) {
     failed = true;
   }
-  if (!answer.ended() && !answer.begun() && !gone_) {
+  const bool unanswered = !answer.ended() && !answer.begun() && !gone_;
+  if (failed || unanswered) {
     RefusedRequest refusal{
         500, "callgate_internal", failed ? "The call failed by a bug." : "The call ended unanswered.", ""};
-    auto [head, body] = server_->events.refuse(refusal);
-    task<bool> last = answer.answer(std::move(head), body);
-    (void)co_await std::move(last);
+    auto [head, body] = server_->events.refuse(refusal);  // The log hears of it, whether it can still be said or not.
+    if (unanswered) {
+      task<bool> last = answer.answer(std::move(head), body);
+      (void)co_await std::move(last);
+    }
   }
   answer.abort();
   serving_ = false;

@@ -18,6 +18,8 @@ constexpr PathRow kPaths[] = {
     {"messages/count_tokens", Operation::CountTokens, true, true},
 };
 
+constexpr std::string_view kResources[] = {"messages/batches", "models", "files", "organizations", "skills"};
+
 constexpr Rule kRules[] = {
     // A tier without the long context window: the type says rate limit, and no waiting helps.
     {k429 | kNone, "rate_limit_error", "extra usage is required", QuotaExhausted},
@@ -76,6 +78,8 @@ constexpr DialectTable kTable{.name = "anthropic",
                               .statuses = kStatuses,
                               .request_id_header = "request-id",
                               .family = &families::kAnthropic,
+                              .resources = kResources,
+                              .key = {.name = "x-api-key", .scheme = ""},
                               .model_in_path = false,
                               .error_body = error_body,
                               .error_event = error_event,

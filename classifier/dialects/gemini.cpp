@@ -29,6 +29,17 @@ constexpr PathRow kPaths[] = {
     {"openai/images/generations", Operation::Other, true, false},
 };
 
+constexpr std::string_view kResources[] = {"models",
+                                           "tunedModels",
+                                           "files",
+                                           "cachedContents",
+                                           "batches",
+                                           "openai",
+                                           "operations",
+                                           "corpora",
+                                           "fileSearchStores"};
+constexpr std::string_view kUnversioned[] = {"upload", "download"};
+
 constexpr Rule kRules[] = {
     {k429 | k5xx | kNone, "", "limit: 0", QuotaExhausted},
 };
@@ -92,6 +103,9 @@ constexpr DialectTable kTable{.name = "gemini",
                               .statuses = {},
                               .request_id_header = "x-request-id",
                               .family = &families::kGemini,
+                              .resources = kResources,
+                              .unversioned = kUnversioned,
+                              .key = {.name = "x-goog-api-key", .scheme = ""},
                               .model_in_path = true,
                               .error_body = error_body,
                               .error_event = error_event,

@@ -29,6 +29,27 @@ constexpr PathRow kPaths[] = {
     {"responses/input_tokens", Operation::CountTokens, true, true},
 };
 
+constexpr std::string_view kResources[] = {
+    "models",
+    "files",
+    "uploads",
+    "batches",
+    "images",
+    "audio",
+    "responses",
+    "conversations",
+    "threads",
+    "vector_stores",
+    "assistants",
+    "fine_tuning",
+    "containers",
+    "evals",
+    "videos",
+    "realtime",
+    "organization",
+    "chat/completions",
+};
+
 constexpr Rule kRules[] = {
     // Old accounts get this sentence with no code at all. Google says the same of a minute's quota, so it is no
     // rule for all.
@@ -87,6 +108,7 @@ constexpr DialectTable kTable{.name = "openai",
                               .statuses = {},
                               .request_id_header = "x-request-id",
                               .family = &families::kOpenAi,
+                              .resources = kResources,
                               .model_in_path = false,
                               .error_body = openai_error_body,
                               .error_event = openai_error_event,

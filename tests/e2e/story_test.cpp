@@ -95,6 +95,32 @@ TEST(EndToEnd, a_stream_passes_and_its_usage_is_known_though_nobody_asked) {
   EXPECT_NE(house.provider.seen().at(0).at("body").get<std::string>().find("include_usage"), std::string::npos);
 }
 
+TEST(EndToEnd, a_resumable_upload_stays_with_us) {
+  House house;
+  house.provider.script(
+      R"([{"match":{"path":"/upload/v1beta/files","times":1},"answer":{"status":200,"headers":[["x-goog-upload-url",")" +
+      house.provider.url() + R"(/upload/v1beta/files?upload_id=7"]],"body":"{}"}},
+    {"match":{"path":"/upload/v1beta/files?upload_id=7"},"answer":{"status":200,"json":{"file":{"name":"files/1"}}}}])");
+  const Response begun = http("POST", house.callgate.data_url() + "/upload/v1beta/files", "{}");
+  const std::string url = begun.header("x-goog-upload-url");
+  EXPECT_EQ(url, house.callgate.data_url() + "/gemini/upload/v1beta/files?upload_id=7");
+  ASSERT_TRUE(url.starts_with(house.callgate.data_url()));
+  EXPECT_EQ(http("POST", url, "bytes").status, 200);
+  EXPECT_EQ(house.provider.seen().at(1).at("target"), "/upload/v1beta/files?upload_id=7");
+}
+
+TEST(EndToEnd, what_is_refused_before_it_is_a_call_has_its_line_and_its_id) {
+  House house;
+  const Response answer = http(
+      "POST", house.callgate.data_url() + "/nobody/v1/x?key=canary", kUnary, {{"Callgate-Run-Id", "canary canary"}});
+  EXPECT_EQ(answer.status, 404);
+  const Json line = house.callgate.process().json_line("request_refused");
+  EXPECT_EQ(line.at("call_id"), answer.header("callgate-call-id"));
+  EXPECT_EQ(line.at("code"), "callgate_unknown_upstream");
+  EXPECT_EQ(line.at("path"), "/nobody/v1/x");
+  EXPECT_EQ(line.dump().find("canary"), std::string::npos);
+}
+
 TEST(EndToEnd, F16_the_usage_chunk_reaches_who_asked_for_it) {
   House house;
   const std::string asked =

@@ -45,11 +45,122 @@ TEST(Addressing, finds_the_upstream_by_the_paths_first_part) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.target);
-    const auto found = address(all, "POST", c.target);
+    const auto found = address(all, c.target, {});
     ASSERT_TRUE(found.has_value()) << found.error().message;
     EXPECT_EQ(found->to->config.name, c.upstream);
     EXPECT_EQ(found->target, c.sent);
   }
+}
+
+Directory with(const std::string& name, const char* url, bool complete) {
+  Directory all = directory();
+  auto target = std::make_shared<Target>();
+  target->config.name = name;
+  target->config.url = url;
+  target->dialect = classifier::find_dialect("openai");
+  target->url_is_complete = complete;
+  all.upstreams[name] = target;
+  return all;
+}
+
+TEST(Addressing, forgives_a_version_that_is_missing_or_there_twice) {
+  const Directory all = directory();
+  struct Case {
+    const char* target;
+    const char* upstream;
+    const char* sent;
+  };
+  const Case cases[] = {
+      {"/openai/chat/completions", "openai", "/v1/chat/completions"},
+      {"/openai/v1/v1/chat/completions", "openai", "/v1/chat/completions"},
+      {"/openai/files/f-1/content", "openai", "/v1/files/f-1/content"},
+      {"/openai/v1/v1/nobody/knows?x=1", "openai", "/v1/nobody/knows?x=1"},
+      {"/openai/nobody/knows", "openai", "/nobody/knows"},
+      {"/openai/modelsx", "openai", "/modelsx"},
+      {"/chat/completions", "openai", "/v1/chat/completions"},
+      {"/responses", "openai", "/v1/responses"},
+      {"/v1/responses/r-1?x=1", "openai", "/v1/responses/r-1?x=1"},
+      {"/v1/audio/transcriptions", "openai", "/v1/audio/transcriptions"},
+      {"/messages", "anthropic", "/v1/messages"},
+      {"/v1/v1/messages", "anthropic", "/v1/messages"},
+      {"/anthropic/messages/count_tokens", "anthropic", "/v1/messages/count_tokens"},
+      {"/anthropic/v1/messages/batches/b-1", "anthropic", "/v1/messages/batches/b-1"},
+      {"/gemini/models/g:generateContent", "gemini", "/v1beta/models/g:generateContent"},
+      {"/models/g:streamGenerateContent?alt=sse", "gemini", "/v1beta/models/g:streamGenerateContent?alt=sse"},
+      {"/v1/models/g:generateContent", "gemini", "/v1/models/g:generateContent"},
+      {"/v1beta/models", "gemini", "/v1beta/models"},
+      {"/v1beta/openai/chat/completions", "gemini", "/v1beta/openai/chat/completions"},
+      {"/upload/v1beta/files", "gemini", "/upload/v1beta/files"},
+      {"/gemini/upload/v1beta/files?upload_id=1", "gemini", "/upload/v1beta/files?upload_id=1"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.target);
+    const auto found = address(all, c.target, {});
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    EXPECT_EQ(found->to->config.name, c.upstream);
+    EXPECT_EQ(found->target, c.sent);
+  }
+}
+
+TEST(Addressing, knows_the_path_of_the_upstreams_own_url) {
+  struct Case {
+    const char* url;
+    bool complete;
+    const char* asked;
+    const char* sent;  // Below the URL.
+  };
+  const Case cases[] = {
+      // groq's own SDK has "/openai" in its paths, and so has the built-in URL.
+      {"https://api.groq.com/openai", false, "/openai/v1/chat/completions", "/v1/chat/completions"},
+      {"https://api.groq.com/openai", false, "/v1/chat/completions", "/v1/chat/completions"},
+      {"https://api.groq.com/openai", false, "/chat/completions", "/v1/chat/completions"},
+      {"https://api.groq.com/openai", false, "/openaix/v1", "/openaix/v1"},
+      // Whoever writes the version into the URL means well.
+      {"https://one.example/v1", true, "/v1/chat/completions", "/chat/completions"},
+      {"https://one.example/v1", true, "/chat/completions", "/chat/completions"},
+      {"https://one.example/v1", true, "/v1/nobody/knows", "/nobody/knows"},
+      {"https://one.example/api/paas/v4", true, "/v1/chat/completions", "/chat/completions"},
+      {"https://one.example/api/paas/v4", true, "/v1/nobody/knows", "/nobody/knows"},
+      // No version anywhere: so it is.
+      {"https://one.example/inference", true, "/chat/completions", "/chat/completions"},
+      {"https://one.example/inference", true, "/v1/chat/completions", "/v1/chat/completions"},
+      {"https://one.example", false, "/chat/completions", "/v1/chat/completions"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(std::string{c.url} + " " + c.asked);
+    const auto found = address(with("x", c.url, c.complete), std::string{"/x"} + c.asked, {});
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    EXPECT_EQ(found->target, c.sent);
+  }
+}
+
+TEST(Addressing, tells_apis_with_the_same_path_apart_by_the_kind_of_key) {
+  const Directory all = directory();
+  using classifier::Headers;
+  const std::pair<Headers, const char*> cases[] = {
+      {{{"Authorization", "Bearer k"}}, "openai"},
+      {{{"x-api-key", "k"}, {"anthropic-version", "2023-06-01"}}, "anthropic"},
+      {{{"X-Api-Key", "k"}}, "anthropic"},
+      {{{"authorization", "Bearer k"}, {"anthropic-version", "2026-10-21"}}, "anthropic"},
+      {{{"x-goog-api-key", "k"}}, "gemini"},
+  };
+  for (const auto& [headers, upstream] : cases) {
+    SCOPED_TRACE(headers.front().name);
+    for (const char* target : {"/v1/models", "/models", "/v1/models/m-1", "/v1/files"}) {
+      const auto found = address(all, target, headers);
+      if (std::string_view{target} == "/v1/files" && std::string_view{upstream} == "gemini") continue;
+      ASSERT_TRUE(found.has_value()) << target << ": " << found.error().message;
+      EXPECT_EQ(found->to->config.name, upstream) << target;
+    }
+  }
+  const auto by_query = address(all, "/v1/models?pageSize=1&key=k", {});
+  ASSERT_TRUE(by_query.has_value());
+  EXPECT_EQ(by_query->to->config.name, "gemini");
+
+  const auto unknown = address(all, "/v1/models", {});
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().status, 404);
+  EXPECT_NE(unknown.error().message.find("/anthropic/"), std::string::npos) << "names the prefixes";
 }
 
 TEST(Addressing, refuses_what_it_does_not_know_or_what_two_might_read_differently) {
@@ -70,12 +181,12 @@ TEST(Addressing, refuses_what_it_does_not_know_or_what_two_might_read_differentl
                                                {"/openai/v1/..", 400}};
   for (const auto& [target, status] : cases) {
     SCOPED_TRACE(target);
-    const auto found = address(all, "POST", target);
+    const auto found = address(all, target, {});
     ASSERT_FALSE(found.has_value());
     EXPECT_EQ(found.error().status, status);
     EXPECT_FALSE(found.error().message.empty());
   }
-  EXPECT_NE(address(all, "POST", "/unknown/x").error().message.find("/openai/"), std::string::npos)
+  EXPECT_NE(address(all, "/unknown/x", {}).error().message.find("/openai/"), std::string::npos)
       << "names what there is";
 }
 
@@ -83,6 +194,8 @@ TEST(Addressing, says_errors_in_the_words_of_the_dialect_that_was_meant) {
   const Directory all = directory();
   EXPECT_EQ(dialect_for(all, "/anthropic/v1/nonsense").name(), "anthropic");
   EXPECT_EQ(dialect_for(all, "/v1/messages").name(), "anthropic");
+  EXPECT_EQ(dialect_for(all, "/messages").name(), "anthropic");
+  EXPECT_EQ(dialect_for(all, "/v1beta/models/g").name(), "gemini");
   EXPECT_EQ(dialect_for(all, "").name(), "openai");
 }
 

@@ -91,5 +91,19 @@ TEST(AnswerHeaders, says_no_token_count_where_none_was_reported) {
   EXPECT_EQ(get(headers, "callgate-output-tokens"), "0");
 }
 
+TEST(AnswerHeaders, lead_an_upload_home_and_touch_no_other_url) {
+  const std::string base = "https://generativelanguage.googleapis.com";
+  const std::string home = "http://127.0.0.1:4600/gemini";
+  Headers headers = {{"X-Goog-Upload-URL", base + "/upload/v1beta/files?upload_id=1"},
+                     {"Location", base},
+                     {"location", base + ".evil.example/x"},
+                     {"x-other", base + "/x"}};
+  lead_home(headers, base, home);
+  EXPECT_EQ(headers[0].value, home + "/upload/v1beta/files?upload_id=1");
+  EXPECT_EQ(headers[1].value, home);
+  EXPECT_EQ(headers[2].value, base + ".evil.example/x");
+  EXPECT_EQ(headers[3].value, base + "/x");
+}
+
 }  // namespace
 }  // namespace gateway

@@ -717,7 +717,10 @@ Response http(std::string_view method, std::string_view url, std::string_view bo
   auto all = headers;
   all.emplace_back("Connection", "close");
   RawClient client{port_of(authority)};
-  client.send(request_text(method, target.empty() ? "/" : target, body, all), patience);
+  std::string text = request_text(method, target.empty() ? "/" : target, body, all);
+  const std::string host = "Host: 127.0.0.1\r\n";
+  text.replace(text.find(host), host.size(), "Host: " + std::string{authority} + "\r\n");  // As clients say it.
+  client.send(text, patience);
   return client.read_response(patience);
 }
 
