@@ -278,9 +278,9 @@ TEST(Clocks, odd_timeouts_of_sdks_are_passed_on_and_bound_nothing) {
       bool passed = false;
       const Json seen = house.provider.seen();
       for (const Json& header : seen.at(0).at("headers")) {
-        passed = passed || (header.at(0) == name && header.at(1) == value);
+        passed = passed || (header.at(0) == std::string{name} && header.at(1) == std::string{value});
       }
-      EXPECT_TRUE(passed) << "it is the provider's to read";
+      EXPECT_TRUE(passed) << "it is the provider's to read: " << seen.at(0).at("headers");
     }
   }
 }
