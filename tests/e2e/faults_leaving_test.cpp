@@ -147,21 +147,23 @@ TEST(Faults, F30_streams_in_a_hurry_starve_nobody) {
     EXPECT_EQ(work().status, 200);
     return std::chrono::duration<double, std::milli>(Clock::now() - before).count();
   };
-  std::vector<double> health;
-  std::vector<double> through;
-  std::vector<double> direct;
-  for (int i = 0; i < 60; ++i) {
-    health.push_back(time_of([&] { return http_get(callgate.health_url() + "/livez"); }));
-    direct.push_back(time_of([&] { return http("POST", quiet.url() + "/v1/messages", body); }));
-    through.push_back(time_of([&] { return http("POST", callgate.data_url() + "/anthropic/v1/messages", body); }));
-    support::dawdle(45ms);
-  }
+  const auto measure = [&] {
+    std::vector<double> health;
+    std::vector<double> through;
+    std::vector<double> direct;  // The same call without us, under the same load.
+    for (int i = 0; i < 40; ++i) {
+      health.push_back(time_of([&] { return http_get(callgate.health_url() + "/livez"); }));
+      direct.push_back(time_of([&] { return http("POST", quiet.url() + "/v1/messages", body); }));
+      through.push_back(time_of([&] { return http("POST", callgate.data_url() + "/anthropic/v1/messages", body); }));
+      support::dawdle(45ms);
+    }
+    return std::max(p99(health) / 100, (p99(through) - p99(direct)) / 50);
+  };
+  const double worst = support::calmest(1, measure);
   over = true;
   for (std::thread& reader : readers) reader.join();
-  EXPECT_GT(taken, 5'000'000u) << "or nothing was tried";
-  // The same call without us, under the same load, is the baseline.
-  EXPECT_LT(p99(health), p99(direct) + 100);
-  EXPECT_LT(p99(through), p99(direct) + (kSanitized ? 500 : 50));
+  EXPECT_GT(taken, 3'000'000u) << "or nothing was tried";
+  EXPECT_LT(worst, kSanitized ? 10 : 1) << "health 100 ms, a short call 50 ms above the baseline";
 }
 
 TEST(Faults, F31_a_stop_signal_lets_what_flies_land_and_takes_nothing_new) {

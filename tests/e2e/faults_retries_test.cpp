@@ -390,6 +390,18 @@ TEST(Faults, F10_every_refusal_that_time_will_cure_says_when) {
   says_when(waited, "callgate_queue_wait");
   EXPECT_EQ(house.figure("callgate_refusals_total"), 2);
 
+  // Too much in memory: one body fits, two do not.
+  House small{{}, "limits: {body_bytes: 1MiB, buffered_bytes: 1MiB}\n"};
+  small.provider.script(R"([{"match": {"body_contains": "holder"}, "answer": {"hold": "door"}}])");
+  RawClient holder = small.begin_chat(chat_saying("holder" + std::string(700'000, 'x')));
+  small.provider.wait("held=1");
+  const Response crowded = small.chat(chat_saying(std::string(700'000, 'x')));
+  EXPECT_EQ(crowded.status, 503);
+  EXPECT_EQ(crowded.header("callgate-class"), "local_memory");
+  says_when(crowded, "callgate_memory");
+  small.provider.release("door");
+  EXPECT_EQ(holder.read_response().status, 200);
+
   RawClient late = house.begin_chat();
   ASSERT_TRUE(support::eventually([&] { return house.figure("callgate_queue_depth") == 1; }));
   house.callgate.process().signal(15);

@@ -122,27 +122,28 @@ TEST(Faults, F37_no_request_names_its_own_upstream) {
   EXPECT_EQ(raw(chat, "Origin: http://" + place + "\r\n"), 403);
   EXPECT_EQ(raw(chat, "Host: " + place + "\r\n"), 400);
   EXPECT_EQ(raw("@" + place + chat), 400);
-  const std::vector<std::string> kOddPaths = {"/openai/../v1/chat/completions",
-                                              "/openai/%2e%2e/v1/chat/completions",
-                                              "/openai/%2E./v1/chat/completions",
-                                              "/openai/v1/..%2fchat",
-                                              "/openai/v1/%2e%2e%2fchat",
-                                              "/openai\\..\\chat",
-                                              "/openai/v1/..;/chat"};
-  for (const std::string& path : kOddPaths) {
-    const int status = raw(path);
-    EXPECT_TRUE(status == 400 || status == 404 || status == 200) << path << ": " << status;
+  for (const char* path : {"/openai/../v1/chat/completions",
+                           "/openai/%2e%2e/v1/chat/completions",
+                           "/openai/%2E./v1/chat/completions",
+                           "/openai\\..\\chat"}) {
+    EXPECT_EQ(raw(path), 400) << path;
   }
-  EXPECT_NE(raw("//" + place + "/v1/chat/completions"), 200);
-  EXPECT_NE(raw("//evil.example/../v1/chat/completions"), 200);
-  EXPECT_NE(raw("/" + place + "/v1/chat/completions"), 200);
-  EXPECT_NE(raw("/http://" + place + "/v1/chat/completions"), 200);
+  // Names like others, to whom a slash is one only as itself: the provider's own 404.
+  for (const char* path : {"/openai/v1/..%2fchat", "/openai/v1/%2e%2e%2fchat", "/openai/v1/..;/chat"}) {
+    EXPECT_EQ(raw(path), 404) << path;
+  }
+  EXPECT_EQ(raw("//" + place + "/v1/chat/completions"), 404);
+  EXPECT_EQ(raw("//evil.example/../v1/chat/completions"), 400);
+  EXPECT_EQ(raw("/" + place + "/v1/chat/completions"), 404);
+  EXPECT_EQ(raw("/http://" + place + "/v1/chat/completions"), 404);
 
   EXPECT_EQ(evil.stats().at("connections_total"), 0) << "nobody else was contacted";
   const Json seen = house.provider.seen();
+  std::size_t hosts = 0;
   for (const Json& request : seen) {
     for (const Json& header : request.at("headers")) {
       if (header.at(0) == "Host") {
+        ++hosts;
         EXPECT_EQ("http://" + header.at(1).get<std::string>(), house.provider.url());
       }
     }
@@ -150,6 +151,7 @@ TEST(Faults, F37_no_request_names_its_own_upstream) {
     EXPECT_TRUE(target.starts_with("/v1/")) << target;
     EXPECT_EQ(target.find("/../"), std::string::npos) << target;
   }
+  EXPECT_EQ(hosts, seen.size());
 
   // A provider that leads elsewhere is not followed with the key.
   house.provider.script(R"([{"answer": {"status": 307, "headers": [["Location", "http://)" + place +
