@@ -924,8 +924,12 @@ constexpr BuiltIn kBuiltIns[] = {
     {"upstreams.anthropic.url", "https://api.anthropic.com"},
     {"upstreams.gemini.dialect", "gemini"},
     {"upstreams.gemini.url", "https://generativelanguage.googleapis.com"},
-    {"upstreams.mistral.dialect", "openai"},
+    {"upstreams.mistral.dialect", "mistral"},
     {"upstreams.mistral.url", "https://api.mistral.ai"},
+    {"upstreams.cohere.dialect", "cohere"},
+    {"upstreams.cohere.url", "https://api.cohere.com"},
+    {"upstreams.ollama.dialect", "ollama"},
+    {"upstreams.ollama.url", "http://127.0.0.1:11434"},
     {"upstreams.groq.dialect", "openai"},
     {"upstreams.groq.url", "https://api.groq.com/openai"},
     {"upstreams.deepseek.dialect", "openai"},
@@ -941,6 +945,8 @@ constexpr BuiltIn kBuiltIns[] = {
     {"default_upstream.openai", "openai"},
     {"default_upstream.anthropic", "anthropic"},
     {"default_upstream.gemini", "gemini"},
+    {"default_upstream.cohere", "cohere"},
+    {"default_upstream.ollama", "ollama"},
     {"tenants.default.weight", "1"},
 };
 

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <utility>
 
+#include "gateway/token.h"
+
 namespace gateway {
 namespace {
 
@@ -38,6 +40,7 @@ bool AnswerHeadReader::line(std::string_view text) {
   if (trimmed(text).empty() && !folded) return end_of_head();
   if (!folded) return field(text);
   // Obsolete line folding: the value goes on (RFC 9112 §5.2).
+  if (passed_over_) return true;
   if (headers_.empty()) return refuse("the answer's head is malformed");
   headers_.back().value.append(" ").append(trimmed(text));
   return true;
@@ -70,6 +73,9 @@ bool AnswerHeadReader::field(std::string_view text) {
   if (colon == std::string_view::npos || colon == 0) return refuse("the answer's head is malformed");
   const std::string_view name = trimmed(text.substr(0, colon));
   const std::string_view value = trimmed(text.substr(colon + 1));
+  // Some readers would take a name with a blank for another field, so nobody gets it.
+  passed_over_ = !is_token(name);
+  if (passed_over_) return true;
   headers_.push_back({std::string{name}, std::string{value}});
   if (classifier::same_name(name, "transfer-encoding")) encoded_ = true;
   if (classifier::same_name(name, "content-length")) {

@@ -35,6 +35,7 @@ class AnswerHeadReader {
 
   int status_ = 0;
   classifier::Headers headers_{};
+  bool passed_over_ = false;  // The last field was, and so is what is folded under it.
   bool head_request_ = false;
   bool complete_ = false;
   bool encoded_ = false;  // Transfer-Encoding frames the body, whatever Content-Length says.

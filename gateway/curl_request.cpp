@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/token.h"
+
 namespace gateway {
 namespace {
 
@@ -13,14 +15,6 @@ constexpr std::array<std::string_view, 4> kOfTheWire = {"host", "content-length"
 
 bool of_the_wire(std::string_view name) {
   return std::ranges::any_of(kOfTheWire, [&](std::string_view ours) { return same_name(name, ours); });
-}
-
-bool is_token(std::string_view text) {
-  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
-  return !text.empty() && std::ranges::all_of(text, [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           kMarks.find(c) != std::string_view::npos;
-  });
 }
 
 bool is_target(std::string_view text) {

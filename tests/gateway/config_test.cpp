@@ -241,7 +241,8 @@ const Mistake kMistakes[] = {
      {"2:3: error: upstreams.mine: needs dialect, since it is not built in"}},
     {"a dialect that nobody speaks",
      "upstreams: {mine: {dialect: openia, url: https://h}}\n",
-     {"1:29: error: upstreams.mine.dialect: must be a dialect of this version: openai, anthropic, gemini (is openia; "
+     {"1:29: error: upstreams.mine.dialect: must be a dialect of this version: openai, anthropic, gemini, mistral, "
+      "cohere, ollama (is openia; "
       "did you mean openai?)"},
      false},
     {"a name that cannot stand in a URL",
@@ -404,7 +405,9 @@ TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
       {"openai", {"openai", "https://api.openai.com"}},
       {"anthropic", {"anthropic", "https://api.anthropic.com"}},
       {"gemini", {"gemini", "https://generativelanguage.googleapis.com"}},
-      {"mistral", {"openai", "https://api.mistral.ai"}},
+      {"mistral", {"mistral", "https://api.mistral.ai"}},
+      {"cohere", {"cohere", "https://api.cohere.com"}},
+      {"ollama", {"ollama", "http://127.0.0.1:11434"}},
       {"groq", {"openai", "https://api.groq.com/openai"}},
       {"deepseek", {"openai", "https://api.deepseek.com"}},
       {"xai", {"openai", "https://api.x.ai"}},
@@ -419,8 +422,11 @@ TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
     EXPECT_EQ(*upstream(config, name), expected) << name;
   }
   EXPECT_EQ(config.default_upstream,
-            (std::map<std::string, std::string, std::less<>>{
-                {"openai", "openai"}, {"anthropic", "anthropic"}, {"gemini", "gemini"}}));
+            (std::map<std::string, std::string, std::less<>>{{"openai", "openai"},
+                                                             {"anthropic", "anthropic"},
+                                                             {"gemini", "gemini"},
+                                                             {"cohere", "cohere"},
+                                                             {"ollama", "ollama"}}));
   config.upstreams.clear();
   config.default_upstream.clear();
   EXPECT_EQ(config, Config{}) << "the table's defaults are those of config.h";
