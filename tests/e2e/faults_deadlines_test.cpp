@@ -190,6 +190,21 @@ TEST(Clocks, the_deadline_bounds_waiting_and_backing_off_too) {
   EXPECT_EQ(house.call_line().at("reason"), "deadline_too_close");
 }
 
+TEST(Clocks, a_deadline_that_passes_during_the_upload_is_told_as_such) {
+  House house;
+  const std::string request =
+      support::request_text("POST", "/openai/v1/chat/completions", kUnary, {{"Callgate-Deadline", "200ms"}});
+  RawClient client{house.callgate.data_port()};
+  client.send(request.substr(0, request.size() - 20));
+  support::dawdle(300ms);
+  client.send(request.substr(request.size() - 20));
+  const Response answer = client.read_response();
+  EXPECT_EQ(answer.status, 504);
+  EXPECT_NE(answer.body.find("still on the way"), std::string::npos) << answer.body;
+  EXPECT_EQ(house.call_line().at("reason"), "deadline_passed") << "nobody waited for a slot";
+  EXPECT_EQ(house.requests(), 0);
+}
+
 TEST(Clocks, the_deadline_ends_a_running_stream_visibly) {
   House house;
   house.provider.script(R"([{"answer": {"stream": {"events": 200, "size": 60, "every_ms": 20}}}])");
