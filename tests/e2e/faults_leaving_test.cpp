@@ -116,10 +116,9 @@ TEST(Faults, F29_a_slow_reader_slows_the_provider_and_fills_no_memory) {
   EXPECT_TRUE(eventually([&] { return house.figure("callgate_buffered_bytes") == 0; }));
 }
 
-/// Of forty; the p99 would be the one moment at which a busy machine did something else.
-double p90(std::vector<double> times) {
+double p99(std::vector<double> times) {
   std::ranges::sort(times);
-  return times[times.size() * 9 / 10];
+  return times[times.size() * 99 / 100];
 }
 
 TEST(Faults, F30_streams_in_a_hurry_starve_nobody) {
@@ -143,11 +142,16 @@ TEST(Faults, F30_streams_in_a_hurry_starve_nobody) {
   }
   ASSERT_TRUE(eventually([&] { return taken > 1'000'000; }));
   const std::string body = R"({"model":"m","max_tokens":5,"messages":[]})";
-  const auto time_of = [](const auto& work) {
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  const auto time_of = [&](const auto& work) {
+    const auto starved = callgate.process().starved();
     const auto before = Clock::now();
     EXPECT_EQ(work().status, 200);
-    return std::chrono::duration<double, std::milli>(Clock::now() - before).count();
+    const auto took = Clock::now() - before;
+    // What other programs took of the CPU meanwhile is not what streams took of callgate.
+    return Milliseconds{took - (callgate.process().starved() - starved)}.count();
   };
+  std::string told;
   const auto measure = [&] {
     std::vector<double> health;
     std::vector<double> through;
@@ -158,13 +162,16 @@ TEST(Faults, F30_streams_in_a_hurry_starve_nobody) {
       through.push_back(time_of([&] { return http("POST", callgate.data_url() + "/anthropic/v1/messages", body); }));
       support::dawdle(45ms);
     }
-    return std::max(p90(health) / 100, (p90(through) - p90(direct)) / 50);
+    told = std::to_string(p99(health)) + ", without us " + std::to_string(p99(direct)) + ", through us " +
+           std::to_string(p99(through)) + " ms";
+    return std::max(p99(health) / 100, (p99(through) - p99(direct)) / 50);
   };
   const double worst = support::calmest(1, measure);
   over = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_GT(taken, 3'000'000u) << "or nothing was tried";
-  EXPECT_LT(worst, kSanitized ? 10 : 1) << "health 100 ms, a short call 50 ms above the baseline";
+  EXPECT_LT(worst, kSanitized ? 10 : 1) << "health 100 ms, a short call 50 ms above the baseline; last: health "
+                                        << told;
 }
 
 TEST(Faults, F31_a_stop_signal_lets_what_flies_land_and_takes_nothing_new) {
