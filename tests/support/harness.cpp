@@ -323,6 +323,14 @@ milliseconds Process::cpu() const {
   return milliseconds{(user + system) * 1000 / sysconf(_SC_CLK_TCK)};
 }
 
+std::chrono::nanoseconds Process::starved() const {
+  std::ifstream in{"/proc/" + std::to_string(pid()) + "/schedstat"};
+  std::int64_t ran = 0;
+  std::int64_t waited = 0;
+  in >> ran >> waited;
+  return std::chrono::nanoseconds{waited};
+}
+
 // FakeProvider
 
 namespace {

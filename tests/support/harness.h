@@ -69,6 +69,8 @@ class Process {
   [[nodiscard]] std::uint64_t rss_bytes() const;
   [[nodiscard]] std::size_t open_files() const;
   [[nodiscard]] milliseconds cpu() const;
+  /// How long its first thread was ready to run and got no CPU: the machine's doing, not the program's.
+  [[nodiscard]] std::chrono::nanoseconds starved() const;
 
  private:
   class Impl;
