@@ -54,6 +54,11 @@ constexpr Rule kRules[] = {
     {k400 | k413 | k422 | kNone, "", "too many tokens", ContextLength},
 };
 
+constexpr StatusOf kStatuses[] = {
+    {QuotaExhausted, 402},
+    {ContentPolicy, 498},
+};
+
 bool speaks_openai(const Endpoint& endpoint) { return endpoint.family == &families::kOpenAi; }
 
 std::string error_body(const OwnError& error) {
@@ -76,7 +81,7 @@ constexpr DialectTable kTable{.name = "cohere",
                               .versions = kVersions,
                               .paths = kPaths,
                               .rules = kRules,
-                              .statuses = {},
+                              .statuses = kStatuses,
                               .request_id_header = "x-debug-trace-id",
                               .family = kOwn,
                               .resources = kResources,

@@ -42,6 +42,10 @@ constexpr Rule kRules[] = {
     {k400 | k413 | k422 | kNone, "", "too large for model", ContextLength},
 };
 
+constexpr StatusOf kStatuses[] = {
+    {QuotaExhausted, 402},
+};
+
 struct TypeRow {
   Class cls;
   std::string_view type;
@@ -94,7 +98,7 @@ constexpr DialectTable kTable{.name = "mistral",
                               .versions = kVersions,
                               .paths = kPaths,
                               .rules = kRules,
-                              .statuses = {},
+                              .statuses = kStatuses,
                               .request_id_header = "x-kong-request-id",
                               .family = &families::kOpenAi,
                               .resources = kResources,

@@ -242,6 +242,10 @@ TEST(Statuses, are_how_the_provider_says_a_class) {
   EXPECT_EQ(spoken("anthropic").status_of(Class::Overloaded), 529);
   EXPECT_EQ(spoken("gemini").status_of(Class::Overloaded), 503);
   EXPECT_EQ(spoken("openai").status_of(Class::RateLimited), 429);
+  EXPECT_EQ(spoken("mistral").status_of(Class::QuotaExhausted), 402);
+  EXPECT_EQ(spoken("cohere").status_of(Class::QuotaExhausted), 402);
+  EXPECT_EQ(spoken("cohere").status_of(Class::ContentPolicy), 498);
+  EXPECT_EQ(spoken("ollama").status_of(Class::Overloaded), 503);
   EXPECT_EQ(spoken("openai").status_of(Class::LocalBudget), 402);
   EXPECT_EQ(spoken("openai").status_of(Class::LocalDraining), 503);
   for (const Dialect* dialect : classifier::dialects()) {
