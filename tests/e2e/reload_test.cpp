@@ -397,6 +397,58 @@ TEST(Reload, a_new_url_is_used_by_new_calls_while_old_ones_end_at_the_old_one) {
   EXPECT_EQ(house.provider.stats().at("requests"), 1);
 }
 
+std::string with_openai(const std::string& keys) {
+  return "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nretry: {bulk: {attempts: 1}}\nupstreams: {openai: {" +
+         keys + "}}\n";
+}
+
+TEST(Reload, another_http_version_uses_connections_of_its_own) {
+  FakeProvider provider{{"--http2"}};
+  const auto config = [&](int version) {
+    return with_openai("url: " + provider.url() + ", http: " + std::to_string(version));
+  };
+  Callgate callgate{config(1)};
+  const auto call = [&] {
+    EXPECT_EQ(http("POST", callgate.data_url() + "/openai/v1/chat/completions", kUnary).status, 200);
+    return provider.seen().back();
+  };
+  const Json first = call();
+  EXPECT_EQ(call().at("connection"), first.at("connection")) << "else there is nothing to be left behind";
+  callgate.write_config(config(2));
+  callgate.process().json_line("reloaded");
+  const Json second = call();
+  EXPECT_NE(second.at("connection"), first.at("connection"));
+  EXPECT_NE(second.at("http"), first.at("http"));
+  callgate.write_config(config(1));
+  callgate.process().json_line("reloaded");
+  EXPECT_EQ(call().at("http"), first.at("http"));
+}
+
+TEST(Reload, other_authorities_hold_for_new_calls_although_a_connection_is_open) {
+  support::TempDir folder;
+  FakeProvider provider{{"--self-signed", folder.path()}};
+  const auto config = [&](const std::string& ca) {
+    return with_openai("url: " + provider.url() + ", ca_file: " + ca);
+  };
+  Callgate callgate{config(folder.path() + "/ca.pem")};
+  const auto call = [&] { return http("POST", callgate.data_url() + "/openai/v1/chat/completions", kUnary).status; };
+  provider.script(kHeldStreams);
+  RawClient client{callgate.data_port()};
+  client.send(request_text("POST", "/openai/v1/chat/completions", kStream, {{"Authorization", "Bearer sk-x"}}));
+  Response running = client.read_head();
+  client.read_until(running, "hel");
+  EXPECT_EQ(call(), 200);
+  callgate.write_config(config(PROJECT_ROOT "/tests/fixtures/authority.pem"));
+  callgate.process().json_line("reloaded");
+  EXPECT_EQ(call(), 502) << "the provider is not trusted any more";
+  provider.release("door");
+  client.read_rest(running);
+  EXPECT_TRUE(running.body.ends_with("data: [DONE]\n\n")) << "what had begun goes on";
+  callgate.write_config(config(folder.path() + "/ca.pem"));
+  callgate.process().json_line("reloaded");
+  EXPECT_EQ(call(), 200);
+}
+
 TEST(Reload, new_timeouts_hold_for_new_calls) {
   House house;
   house.provider.script(R"([{"answer": {"hold": "door"}}])");
