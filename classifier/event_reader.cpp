@@ -59,6 +59,7 @@ class EventReader final : public StreamReader {
       // So large an event is an image or audio, whatever its words are.
       ++events_;
       content_ = true;
+      readable_ = true;
     }
     if (!hidden) (terminal_ ? tail_ : forward_) += block.bytes;
   }

@@ -245,7 +245,9 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   const Body body{answer};
   const Family& family = family_of(endpoint);
   if (!body.readable || (!body.whole && !answer.transport)) return {};
-  if (framing_of(*answer.headers) || looks_like_stream(body.text, family)) {
+  // Images and transcripts are not always JSON, and then there is nothing to look for.
+  const bool lenient = endpoint.operation == Operation::Other;
+  if (framing_of(*answer.headers) || (!lenient && looks_like_stream(body.text, family))) {
     const auto reader = stream_reader(endpoint, {}, *answer.headers, false);
     reader->feed(body.text);
     return reader->finish(answer.transport);
@@ -253,8 +255,6 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   if (answer.transport) return verdict_of(*answer.transport);
 
   const std::string_view text = trimmed(without_bom(body.text));
-  // Images and transcripts are not always JSON, and then there is nothing to look for.
-  const bool lenient = endpoint.operation == Operation::Other;
   if (text.empty()) return malformed(true, "empty answer");
   // A login page or a wrong base URL: the next try gets the same.
   if (text.starts_with('<')) return lenient ? Verdict{} : malformed(false, "markup in place of an answer");

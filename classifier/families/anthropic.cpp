@@ -159,6 +159,8 @@ bool read_event_object(ondemand::object object, bool& error, Reading& into) {
       if (type == "content_block_delta") into.content = true;
       if (type == "message_stop") into.terminal = into.complete = true;
       error = error || type == "error";
+    } else if (key == "message" && !walk::text(value).empty()) {
+      error = true;  // What stands before a provider has forms of its own.
     } else if (key == "message") {
       const bool content = into.content;
       walk::object_members(value, [&](std::string_view inner, Value& part) { read_message(inner, part, into); });

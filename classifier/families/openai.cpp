@@ -37,6 +37,7 @@ constexpr EventRow kEvents[] = {
     {"conversation.response.done", Effect::Completed},
     {"conversation.response.error", Effect::Failed},
     {"transcript.text.done", Effect::Completed},
+    {"transcription.done", Effect::Completed},
     {"speech.audio.done", Effect::Completed},
     {"image_generation.completed", Effect::Completed},
     {"image_edit.completed", Effect::Completed},
@@ -144,16 +145,20 @@ struct Walker {
   std::string_view incomplete{};
   std::optional<std::size_t> choices{};
   bool error = false;
+  bool answers = false;  // A member is there that only an answer has.
+  bool flat = false;     // So is one that only an error has, at the top.
   std::string failure{};
 
   bool walk(ondemand::object root) {
-    return walk::members(root, [this](std::string_view key, Value& value) { member(key, value); });
+    const bool whole = walk::members(root, [this](std::string_view key, Value& value) { member(key, value); });
+    into.answered = into.answered || answers;
+    return whole;
   }
 
   void member(std::string_view key, Value& value) {
     if (key == "choices") {
       choices = read_choices(value, into, error, failure);
-      into.answered = into.answered || choices;
+      answers = answers || choices;
     } else if (key == "model") {
       walk::keep_name(into.model, value);
     } else if (key == "usage") {
@@ -164,7 +169,7 @@ struct Walker {
       type = walk::text(value);
     } else if (key == "object") {
       object = walk::text(value);
-      into.answered = into.answered || object != "error";
+      answers = answers || object != "error";
     } else if (key == "status") {
       status = walk::text(value);
     } else if (key == "error") {
@@ -180,12 +185,16 @@ struct Walker {
         if (name == "usage") read_usage(part, into);
       });
     } else if (key == "id" || key == "data" || key == "output" || key == "results" || key == "text") {
-      into.answered = true;
+      answers = true;
+    } else if (key == "message" || key == "detail") {
+      flat = flat || walk::holds_something(value);
     }
   }
 
-  /// Flat errors have nothing but their kind to be known by: {"object":"error","message":…}.
+  /// Flat errors have little to be known by: {"object":"error","message":…}.
   [[nodiscard]] bool says_error() const { return error || object == "error" || type == "error"; }
+  /// {"message":…} or {"detail":…} and nothing else: in the midst of a stream that can only be an error.
+  [[nodiscard]] bool is_flat() const { return flat && !answers && type.empty(); }
 
   void keep_error(PaddedJson json) const {
     if (says_error()) {
@@ -234,7 +243,7 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
       if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
       if (into.terminal) walker.keep_finish();
       walker.keep_error(json);
-      if (effect == Effect::Failed) into.error = json.text;
+      if (effect == Effect::Failed || walker.is_flat()) into.error = json.text;
       into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
       return whole;
     });

@@ -157,6 +157,7 @@ TEST(Judge, a_stream_under_a_head_that_lies_is_still_read_as_one) {
   const Headers json = {{"content-type", "application/json"}};
   EXPECT_EQ(told(judge("openai", kChat, 200, "data: {\"error\":{\"code\":529}}\n\n", json)), "overloaded retryable");
   EXPECT_EQ(told(judge("openai", kChat, 200, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", json)), "none");
+  EXPECT_EQ(told(judge("openai", "/v1/audio/transcriptions", 200, "data: what we speak of\n", json)), "none");
   EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":true}\n", json)), "none");
   EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":false}\n", json)),
             "malformed_response retryable");

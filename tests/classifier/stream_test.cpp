@@ -547,6 +547,32 @@ TEST(Stream, an_error_of_any_form_becomes_one_that_the_sdk_can_read) {
   }
 }
 
+TEST(Stream, an_error_inside_a_choice_or_a_response_becomes_one_that_the_sdk_can_read) {
+  for (const std::string_view form : {R"({"choices":[{"index":0,"error":{"message":"the text","code":500}}]})",
+                                      R"({"choices":[{"index":0,"error":"the text"}]})",
+                                      R"({"type":"response.failed","response":{"error":{"message":"the text"}}})",
+                                      R"({"type":"response.failed","response":{"error":"the text"}})",
+                                      R"({"response":{"error":{"error":{"message":"the text"}}}})",
+                                      R"({"object":"error","message":"the text","code":40303})",
+                                      R"({"message":"the text"})",
+                                      R"({"detail":"the text"})",
+                                      R"({"detail":[{"loc":["body"],"msg":"the text"}]})",
+                                      R"({"type":"error","code":"server_error","message":"the text"})"}) {
+    SCOPED_TRACE(form);
+    const auto reader = reader_for("openai/", kChat);
+    reader->feed("data: " + std::string{form} + "\n\n");
+    ASSERT_TRUE(reader->error());
+    auto body = nlohmann::json::parse(reader->error_body(), nullptr, false);
+    ASSERT_TRUE(body.is_object()) << reader->error_body();
+    EXPECT_EQ(body["error"]["message"], "the text") << reader->error_body();
+    EXPECT_FALSE(body["error"]["code"].is_array()) << reader->error_body();
+  }
+  const auto silent = reader_for("openai/", kResponses);
+  silent->feed("data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":null}}\n\n");
+  ASSERT_TRUE(silent->error());
+  EXPECT_TRUE(nlohmann::json::parse(silent->error_body())["error"]["message"].is_string());
+}
+
 TEST(Stream, an_event_that_is_called_error_is_one_whatever_its_data_are) {
   for (const auto& [file, path] : {std::pair{"openai/", kChat}, {"anthropic/", kMessages}, {"openai/", kResponses}}) {
     for (const std::string_view data : {"data: upstream died", "data:", "data: {\"message\":\"m\"}", "data: [1]"}) {

@@ -509,13 +509,15 @@ TEST(FakeProvider, closes_an_idle_connection_at_the_worst_moment) {
 
 TEST(FakeProvider, closes_an_idle_connection_after_a_while) {
   const FakeProvider provider;
-  provider.script(R"([{"answer": {"close_idle_ms": 40}}])");
-  RawClient client{provider.port()};
-  const auto before = Clock::now();
-  client.send(request_text("POST", "/v1/messages", "{}"));
-  EXPECT_EQ(client.read_response().status, 200);
-  EXPECT_EQ(client.read_to_end(), End::Fin);
-  EXPECT_GE(Clock::now() - before, 40ms);
+  for (const char* how : {"", R"(, "close_idle_by": "fin")", R"(, "close_idle_by": "rst")"}) {
+    provider.script(R"([{"answer": {"close_idle_ms": 40)" + std::string{how} + "}}]");
+    RawClient client{provider.port()};
+    const auto before = Clock::now();
+    client.send(request_text("POST", "/v1/messages", "{}"));
+    EXPECT_EQ(client.read_response().status, 200);
+    EXPECT_EQ(client.read_to_end(), std::string_view{how}.ends_with("\"rst\"") ? End::Rst : End::Fin);
+    EXPECT_GE(Clock::now() - before, 40ms);
+  }
 }
 
 TEST(FakeProvider, drops_connections_from_outside) {

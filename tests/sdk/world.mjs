@@ -67,7 +67,7 @@ export async function start({ upstreams = {}, limits = {} } = {}) {
   const paths = { openai: "", anthropic: "", gemini: "", ...upstreams };
   // JSON is YAML, too.
   const settings = {
-    listen: { data: "127.0.0.1:0", health: "127.0.0.1:0" },
+    listen: { data: "127.0.0.1:0", health: "127.0.0.1:0", admin: "127.0.0.1:0" },
     upstreams: Object.fromEntries(Object.entries(paths).map(([name, path]) => [name, { url: url + path }])),
     retry: { base: "10ms", bulk: { attempts: 3 } },
     stream: { heartbeat: "1s" },

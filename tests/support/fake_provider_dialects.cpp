@@ -189,7 +189,8 @@ constexpr std::string_view kGeminiUsage =
     R"({"promptTokenCount":$input,"candidatesTokenCount":$output,"totalTokenCount":$total})";
 
 constexpr std::string_view kContentEmbedded = R"({"embedding":{"values":[0.5,-0.25,0.125]}})";
-constexpr std::string_view kContentsEmbedded = R"({"embeddings":[{"values":[0.5,-0.25,0.125]}]})";
+constexpr std::string_view kContentsEmbedded =
+    R"({"embeddings":[{"values":[0.5,-0.25,0.125]}],"usageMetadata":{"promptTokenCount":$input}})";
 
 // cohere
 
