@@ -316,7 +316,7 @@ std::string problems_json(std::span<const Problem> problems) {
                     {"column", problem.column},
                     {"path", problem.path},
                     {"severity", name_of(problem.severity)},
-                    {"kind", name_of(problem.kind)},
+                    {"code", name_of(problem.kind)},
                     {"message", problem.message}});
   }
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

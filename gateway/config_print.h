@@ -11,7 +11,7 @@ namespace gateway {
 /// What `config show --json` and the admin API say: {"settings": [{"path", "value", "origin"}, …]}. Of a secret it
 /// has the place.
 [[nodiscard]] std::string settings_json(std::span<const Setting> settings);
-/// What `validate --json` and the admin API say: [{"file", "line", "column", "path", "severity", "kind", "message"},
+/// What `validate --json` and the admin API say: [{"file", "line", "column", "path", "severity", "code", "message"},
 /// …]
 [[nodiscard]] std::string problems_json(std::span<const Problem> problems);
 

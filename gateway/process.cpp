@@ -230,7 +230,7 @@ class Sidecar {
            {"line", std::to_string(problem.line)},
            {"column", std::to_string(problem.column)},
            {"path", problem.path},
-           {"kind", name_of(problem.kind)}});
+           {"code", name_of(problem.kind)}});
     }
   }
   void tell(const ReloadReport& report, ReloadCause cause) {

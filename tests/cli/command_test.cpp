@@ -240,9 +240,9 @@ TEST_F(Validate, tells_programs_code_place_and_severity) {
   EXPECT_EQ(report["files"][0]["file"], file);
   const json& problems = report["files"][0]["problems"];
   ASSERT_EQ(problems.size(), 3U);
-  EXPECT_EQ(problems[0]["kind"], "type");
-  EXPECT_EQ(problems[1]["kind"], "duplicate_key");
-  EXPECT_EQ(problems[2]["kind"], "not_in_this_version");
+  EXPECT_EQ(problems[0]["code"], "type");
+  EXPECT_EQ(problems[1]["code"], "duplicate_key");
+  EXPECT_EQ(problems[2]["code"], "not_in_this_version");
   EXPECT_EQ(problems[2]["path"], "queues");
   EXPECT_EQ(problems[0]["line"], 1);
   EXPECT_EQ(problems[0]["column"], 15);

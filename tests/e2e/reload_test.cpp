@@ -268,7 +268,7 @@ TEST(Reload, F32_a_bad_file_is_refused_whole) {
     EXPECT_EQ(told.at("result"), "refused");
     const Json& problem = told.at("problems").at(0);
     EXPECT_EQ(problem.at("path"), bad.path);
-    EXPECT_EQ(problem.at("kind"), bad.kind);
+    EXPECT_EQ(problem.at("code"), bad.kind);
     EXPECT_EQ(problem.at("file"), house.callgate.config_file());
     EXPECT_FALSE(problem.at("message").get<std::string>().empty());
     const Json line = house.log("reload_refused");
@@ -664,7 +664,7 @@ TEST(ReloadCommand, says_what_has_changed_or_lists_the_problems) {
   EXPECT_EQ(json.code, 3);
   std::string text;
   for (const std::string& line : json.out) text += line;
-  EXPECT_EQ(Json::parse(text).at("problems").at(0).at("kind"), "unknown_key");
+  EXPECT_EQ(Json::parse(text).at("problems").at(0).at("code"), "unknown_key");
 }
 
 TEST(ReloadCommand, finds_callgate_by_its_configuration_and_says_where_it_looked_in_vain) {

@@ -5,6 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
+// Ours is no key of callgate's, which would say so.
+const kEnvironment = { ...process.env };
+delete kEnvironment.CALLGATE_EXE;
 const kPatienceMs = 10_000;
 
 // Whatever ends us, nothing stays behind.
@@ -25,7 +28,7 @@ class Program {
   constructor(file, args) {
     this.calls = [];
     this.waiting = [];
-    this.process = spawn(file, args, { stdio: ["pipe", "pipe", "inherit"] });
+    this.process = spawn(file, args, { stdio: ["pipe", "pipe", "inherit"], env: kEnvironment });
     programs.add(this);
     this.listening = new Promise((resolve, reject) => {
       createInterface({ input: this.process.stdout }).on("line", (line) => {
