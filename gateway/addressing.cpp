@@ -12,25 +12,33 @@ using classifier::Dialect;
 
 constexpr std::string_view kReserved = "callgate";
 
-/// "." and ".." segments, also as %2e: somebody below us might resolve them against another path than we saw.
+/// What "%2e", "%2f" and "%5c" stand for; all else as it is.
+char dot_or_slash(std::string_view path, std::size_t& at) {
+  const auto encoded = [&](std::string_view code) {
+    return path.size() >= at + 3 && classifier::same_name(path.substr(at, 3), code);
+  };
+  char found = path[at];
+  if (encoded("%2e")) found = '.';
+  if (encoded("%2f")) found = '/';
+  if (encoded("%5c")) found = '\\';
+  at += found == path[at] ? 1 : 3;
+  return found;
+}
+
+/// "." and ".." segments, however they are written: somebody below us might resolve them against another path than we
+/// saw.
 bool has_dot_segment(std::string_view path) {
-  std::size_t at = 0;
-  while (at <= path.size()) {
-    const std::size_t slash = std::min(path.find_first_of("/\\", at), path.size());
-    std::string segment;
-    for (std::size_t i = at; i < slash; ++i) {
-      if (path[i] == '%' && i + 2 < path.size() && path[i + 1] == '2' && (path[i + 2] == 'e' || path[i + 2] == 'E')) {
-        segment += '.';
-        i += 2;
-      } else {
-        segment += path[i];
-      }
-      if (segment.size() > 2) break;
+  std::string segment;
+  for (std::size_t at = 0; at < path.size();) {
+    const char c = dot_or_slash(path, at);
+    if (c != '/' && c != '\\') {
+      if (segment.size() < 3) segment += c;
+      continue;
     }
     if (segment == "." || segment == "..") return true;
-    at = slash + 1;
+    segment.clear();
   }
-  return false;
+  return segment == "." || segment == "..";
 }
 
 bool has_odd_byte(std::string_view target) {

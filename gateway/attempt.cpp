@@ -23,6 +23,7 @@ constexpr milliseconds kAfterTerminal{1'000};
 // Comments alone keep a stream alive this many idle times, not for ever.
 constexpr int kIdleTimesWithoutEvent = 5;
 constexpr std::size_t kDetailMax = 200;
+constexpr std::size_t kEchoMin = 6;  // Shorter codes are in too many headers by chance.
 
 /// Whose clock runs out first?
 enum class Clock : std::uint8_t { None, Deadline, Patience, FirstByte, Idle, Total, Hold, Heartbeat, AfterTerminal };
@@ -140,6 +141,14 @@ struct Try {
     if (attempt.stopped == StopReason::Shutdown) say_detail("callgate is shutting down");
     if (attempt.stopped == StopReason::Cancelled) say_detail("the call was cancelled by an operator");
     judged({.cls = Class::Cancelled, .rule = "stopped"});
+  }
+  /// A provider that repeats the caller's key as a "code" would bring it into our log.
+  void drop_echo() {
+    std::string& code = attempt.verdict.code;
+    const auto echoes = [&code](const classifier::Header& header) {
+      return code.size() >= kEchoMin && header.value.find(code) != std::string::npos;
+    };
+    if (std::ranges::any_of(call.request.headers, echoes)) code.clear();
   }
   /// In our words, since the provider had none that we could read.
   void say_malformed() {
@@ -505,6 +514,7 @@ task<Attempt> try_once(const Call& call, int number, Services services, Caller& 
     t.attempt.forbidden = should && same_name(*should, "false");
   }
   t.say_malformed();
+  t.drop_echo();
   t.attempt.row.cls = t.attempt.verdict.cls;
   t.attempt.row.code = t.attempt.verdict.code;
   // Its body had gone out, and no answer says what became of it.

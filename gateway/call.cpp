@@ -110,6 +110,17 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
         {.retryable = !at_once});
   }
   const bool sdk_gives_up = refusal.why == Refusal::Why::Deadline;
+  if (sdk_gives_up && record.queued < kWaited && record.attempts.empty()) {
+    return own_ending(call,
+                      record,
+                      Outcome::Refused,
+                      {.status = 504,
+                       .cls = Class::Timeout,
+                       .message = "the caller's SDK would have given up before its request was here whole",
+                       .code = "callgate_sdk_timeout"},
+                      "sdk_timeout_in_upload",
+                      {.retryable = true});
+  }
   const bool sdk_may_retry = full && !has_waited(record) && refusal.retry_after <= kSdkMaySleep;
   return own_ending(
       call,

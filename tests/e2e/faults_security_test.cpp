@@ -59,7 +59,7 @@ TEST(Faults, F36_no_secret_is_ever_said) {
   // The provider repeats the key in its error, as some do.
   house.provider.script(R"([
       {"match": {"nth": 1}, "answer": "default"},
-      {"match": {"nth": 1}, "answer": {"status": 401, "json": {"error": {"message": "Incorrect API key provided: sk-CANARY1", "code": "invalid_api_key", "param": "sk-CANARY1"}}}},
+      {"match": {"nth": 1}, "answer": {"status": 401, "json": {"error": {"message": "Incorrect API key provided: sk-CANARY1", "code": "sk-CANARY1", "param": "sk-CANARY1"}}}},
       {"match": {"nth": 1}, "answer": {"drop": "rst"}},
       {"match": {"body_contains": "stream"}, "answer": {"stream": [{"say": "CANARY8"}, {"data": {"error": {"message": "sk-CANARY1"}}}, {"close": "rst"}]}},
       {"answer": {"hang": true}}])");
