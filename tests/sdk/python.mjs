@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-const kAllMs = 90_000;
+const kAllMs = 150_000;
 
 const family = (module) => ({
   name: `python ${module}`,

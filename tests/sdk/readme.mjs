@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-const kExampleMs = 30_000;
+const kExampleMs = 55_000;
 const run = promisify(execFile);
 
 const text = readFileSync(new URL("../../README.md", import.meta.url), "utf8");

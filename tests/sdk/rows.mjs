@@ -27,7 +27,7 @@ export const rows = [
   "a 25 MB image arrives as it is, after a 503",
   "a file upload survives a 503",
   "a body over the limit is a 413 of the dialect",
-  "an answer cut short is an error within seconds",
+  "an answer cut short is an error soon",
   "calls with pauses meet no stale connection",
   "responses, unary and stream",
   "embeddings",

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 // Ours is no key of callgate's, which would say so.
 const kEnvironment = { ...process.env };
 delete kEnvironment.CALLGATE_EXE;
-const kPatienceMs = 10_000;
+const kPatienceMs = 20_000;
 
 // Whatever ends us, nothing stays behind.
 const programs = new Set();

@@ -14,6 +14,8 @@ import time
 import traceback
 import urllib.request
 
+# Far below the minutes of a wrong Retry-After, far above a busy machine's delays.
+SOON_S = 10
 ASK = [{"role": "user", "content": "Say hello"}]
 
 
@@ -163,7 +165,7 @@ def hour_429(client):
     script([{"answer": {"status": 429, "headers": {"Retry-After": "3600"}}}])
     before = time.monotonic()
     client.check(failure(client.call), 429)
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < SOON_S
     equal(len(seen()), 1)
 
 
@@ -196,7 +198,7 @@ def closed_stream(client):
                 break
     before = time.monotonic()
     nothing_open()
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < SOON_S
     equal(len(seen()), 1)
 
 
