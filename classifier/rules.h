@@ -60,7 +60,8 @@ enum class Retry : std::uint8_t { ByClass, Yes, No };
 /// beginning. Its letters are taken by the compiler, so that a lookup only compares them.
 class Word {
  public:
-  consteval Word(const char* spelling) : spelling_(spelling) {  // Implicit: rows are written with plain literals.
+  // Implicit, since rows are written with plain literals.
+  consteval Word(const char* spelling) : spelling_(spelling) {  // NOLINT(google-explicit-constructor)
     const std::string letters = letters_of(spelling_);
     if (letters.size() > letters_.size()) throw "too long a word";
     for (const char c : letters) letters_[size_++] = c;
