@@ -169,7 +169,8 @@ struct Try {
 
   [[nodiscard]] AnswerHead providers_head() const {
     AnswerHead head{exchange->status(), passable(exchange->headers())};
-    lead_home(head.headers, call.to->config.url, "http://" + call.request.authority + "/" + call.to->config.name);
+    if (!call.request.authority.empty())
+      lead_home(head.headers, call.to->config.url, "http://" + call.request.authority + "/" + call.to->config.name);
     return head;
   }
   void content_began() {

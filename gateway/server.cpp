@@ -236,10 +236,7 @@ task<bool> Connection::one_request() {
   if (!co_await first_bytes()) co_return false;
   const Next next = co_await exchange();
   if (next == Next::Request && !gone_) co_return true;
-  if (reset_due_) {
-    co_await reset_after_reading();
-    co_return false;
-  }
+  if (reset_due_) co_return false;
   const Patience patience = next == Next::UnwantedBody ? kUnwantedBody : kGoodbye;
   co_await linger(patience);
   co_return false;
@@ -274,6 +271,7 @@ task<Connection::Next> Connection::exchange() {
   request.headers = std::move(asked->headers);
   Answer answer{*this, way};
   co_await serve(std::move(request), answer);
+  if (reset_due_) co_await reset_after_reading();  // Still counted: a drain must not end before it.
   co_return answer.kept() ? Next::Request : Next::End;
 }
 

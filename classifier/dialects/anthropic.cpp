@@ -80,7 +80,6 @@ constexpr DialectTable kTable{.name = "anthropic",
                               .family = &families::kAnthropic,
                               .resources = kResources,
                               .key = {.name = "x-api-key", .scheme = ""},
-                              .model_in_path = false,
                               .error_body = error_body,
                               .error_event = error_event,
                               .heartbeat = heartbeat};

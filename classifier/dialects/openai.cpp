@@ -109,7 +109,6 @@ constexpr DialectTable kTable{.name = "openai",
                               .request_id_header = "x-request-id",
                               .family = &families::kOpenAi,
                               .resources = kResources,
-                              .model_in_path = false,
                               .error_body = openai_error_body,
                               .error_event = openai_error_event,
                               .heartbeat = openai_heartbeat};

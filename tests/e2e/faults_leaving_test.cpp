@@ -235,6 +235,21 @@ TEST(Faults, F31_past_the_grace_a_stream_ends_visibly) {
   EXPECT_EQ(house.call_line().at("outcome"), "drained");
 }
 
+TEST(Faults, F31_past_the_grace_an_answer_that_ends_with_its_connection_does_not_look_whole) {
+  House house{{}, "shutdown: {drain: 300ms}\n"};
+  house.provider.script(R"([{"answer": {"stream": [{"say": "one"}, {"hang": true}]}}])");
+  // HTTP/1.0 knows no chunks: a FIN would be a proper end.
+  RawClient client{house.callgate.data_port()};
+  client.send("POST /openai/v1/chat/completions HTTP/1.0\r\nContent-Length: " + std::to_string(kStream.size()) +
+              "\r\n\r\n" + kStream);
+  Response answer = client.read_head();
+  ASSERT_TRUE(client.read_until(answer, "one"));
+  house.callgate.process().signal(SIGTERM);
+  client.read_rest(answer);
+  EXPECT_EQ(answer.end, Response::End::Rst);
+  EXPECT_EQ(house.callgate.process().wait(3s), 1);
+}
+
 TEST(Faults, F45_an_application_that_still_calls_while_it_is_stopped_is_served) {
   House house{{}, "shutdown: {drain: 8s}\n"};
   house.provider.script(

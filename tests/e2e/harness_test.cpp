@@ -88,7 +88,7 @@ TEST(Harness, starts_callgate_with_a_configuration_and_waits_until_it_listens) {
 trap 'exit 5' TERM
 echo '{"event":"started"}'
 grep -q good callgate.yaml || { echo no good >&2; exit 1; }
-printf '{"event":"listening","data":"127.0.0.1:%s","health":"[::]:12","words":"%s"}\n' "$DATA" "$*"
+printf '{"event":"listening","data":"127.0.0.1:%s","health":"[::]:12","admin":"127.0.0.1:13","words":"%s"}\n' "$DATA" "$*"
 while :; do read line; done
 )");
   std::filesystem::permissions(options.executable, std::filesystem::perms::owner_all);

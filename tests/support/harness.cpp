@@ -398,7 +398,7 @@ Callgate::Callgate(std::string_view yaml, Options options) : directory_(std::mov
   };
   data_port_ = port("data");
   health_port_ = port("health");
-  admin_port_ = line.contains("admin") ? port("admin") : 0;  // Older executables have none.
+  admin_port_ = port("admin");
 }
 
 std::string Callgate::data_url() const { return "http://127.0.0.1:" + std::to_string(data_port_); }
