@@ -125,13 +125,13 @@ TEST(Faults, F37_no_request_names_its_own_upstream) {
   for (const char* path : {"/openai/../v1/chat/completions",
                            "/openai/%2e%2e/v1/chat/completions",
                            "/openai/%2E./v1/chat/completions",
+                           "/openai/v1/..%2fchat",
+                           "/openai/v1/%2e%2e%2Fchat",
+                           "/openai/v1/%5c..%5cchat",
                            "/openai\\..\\chat"}) {
     EXPECT_EQ(raw(path), 400) << path;
   }
-  // Names like others, to whom a slash is one only as itself: the provider's own 404.
-  for (const char* path : {"/openai/v1/..%2fchat", "/openai/v1/%2e%2e%2fchat", "/openai/v1/..;/chat"}) {
-    EXPECT_EQ(raw(path), 404) << path;
-  }
+  EXPECT_EQ(raw("/openai/v1/..;/chat"), 404) << "a name like others: the provider's own 404";
   EXPECT_EQ(raw("//" + place + "/v1/chat/completions"), 404);
   EXPECT_EQ(raw("//evil.example/../v1/chat/completions"), 400);
   EXPECT_EQ(raw("/" + place + "/v1/chat/completions"), 404);
