@@ -279,9 +279,9 @@ Cost cost_of(const Price* price, const Terms& terms, const std::optional<classif
   Cost cost;
   const std::optional<Tier> tier = tier_named(terms.service_tier);
   cost.tier = tier.value_or(Tier::Standard);
-  if (billed.stated) {
+  if (billed.stated && billed.stated->value >= 0) {
     cost.stated = true;
-    cost.total = NanoUsd{at_least_zero(billed.stated->value)};
+    cost.total = billed.stated;
     return cost;
   }
   Quantities of{};
@@ -302,7 +302,9 @@ Cost cost_of(const Price* price, const Terms& terms, const std::optional<classif
     prompt = plus(prompt, of[static_cast<std::size_t>(meter)]);
   }
   for (const RateTable& table : price->tables) {
-    if (table.over < prompt) cost.over = std::max(cost.over, table.over);
+    if (table.over < prompt && (table.tier == cost.tier || table.tier == Tier::Standard)) {
+      cost.over = std::max(cost.over, table.over);
+    }
   }
   const bool has_table = std::ranges::find(price->tables, cost.tier, &RateTable::tier) != price->tables.end();
   const Factor* tier_factor = has_table ? nullptr : factor_named(*price, name_of(cost.tier));

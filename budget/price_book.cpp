@@ -328,15 +328,19 @@ std::vector<PriceBook::Name> PriceBook::names_of(const PriceTable& table) {
 Miss PriceBook::pick(std::span<const Name> names, std::chrono::sys_days day, const Price*& price) {
   const bool prefixed = std::ranges::any_of(names, &Name::prefixed);
   const Price* first = nullptr;
+  const Price* latest = nullptr;
   for (const Name& one : names) {
     if (one.prefixed != prefixed) continue;
-    if (first && first->model != one.price->model && !same_price(*first, *one.price)) return Miss::Ambiguous;
     if (!first) first = one.price;
-    if (first->model != one.price->model) continue;
+    if (first->model != one.price->model) {
+      if (!same_price(*first, *one.price)) return Miss::Ambiguous;
+      continue;
+    }
     if (one.price->from && *one.price->from > day) continue;
-    if (!price || (one.price->from && (!price->from || *price->from < *one.price->from))) price = one.price;
+    if (!latest || (one.price->from && (!latest->from || *latest->from < *one.price->from))) latest = one.price;
   }
-  return price ? Miss::No : Miss::NotYet;
+  price = latest;
+  return latest ? Miss::No : Miss::NotYet;
 }
 
 Found PriceBook::find_in(std::size_t table, const Sought& sought) const {
