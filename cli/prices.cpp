@@ -63,19 +63,24 @@ std::string table_text(const PriceTable& table) {
   return table.name + (table.version.empty() ? "" : " " + table.version) + " #" + table.digest;
 }
 
-/// The beginning of a file, one byte more than may be read; nothing if it cannot be.
+/// As much of it as may be read and some bytes more, so that the reader can say that it is too large.
+std::string text_of(std::istream& in) {
+  std::string text;
+  std::string piece(1 << 16, '\0');
+  while (text.size() <= budget::kMostJsonBytes && in) {
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    text.append(piece, 0, static_cast<std::size_t>(in.gcount()));
+  }
+  return text;
+}
+
+/// Nothing if it cannot be read.
 std::optional<std::string> text_of_file(const std::string& file, Terminal& terminal) {
-  const auto read = [](std::istream& in) {
-    std::string text(budget::kMostJsonBytes + 1, '\0');
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(in.gcount()));
-    return text;
-  };
-  if (file == "-") return read(terminal.in);
+  if (file == "-") return text_of(terminal.in);
   std::ifstream in{file, std::ios::binary};
   if (!in) return std::nullopt;
-  std::string text = read(in);
-  if (in.bad() || (text.empty() && in.fail() && !in.eof())) return std::nullopt;
+  std::string text = text_of(in);
+  if (in.bad()) return std::nullopt;  // A folder opens, too.
   return text;
 }
 
