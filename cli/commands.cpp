@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/reload.h"
+#include "cli/prices.h"
 #include "cli/serve.h"
 
 namespace cli {
@@ -44,6 +45,35 @@ constexpr Example kShowExamples[] = {
 
 constexpr Example kSchemaExamples[] = {{"callgate config schema > callgate.schema.json", "for editors"}};
 constexpr Example kDocsExamples[] = {{"callgate config docs", "all keys, in Markdown"}};
+
+constexpr Option kPriceFile{
+    "--file", "FILE", "A price file over the shipped table; may be repeated, the last one beats those before.", true};
+constexpr Option kPricesListOptions[] = {kPriceFile, kJson};
+constexpr Example kPricesListExamples[] = {
+    {"callgate prices list", "all models of the shipped table"},
+    {"callgate prices list claude", "those with that word in model or provider"},
+    {"callgate prices list --file model_prices_and_context_window.json groq", "with LiteLLM's file over it"},
+};
+constexpr Option kPricesShowOptions[] = {
+    kPriceFile,
+    {"--provider", "NAME", "Whose model: openai, anthropic, groq, bedrock, …; without it, by its name alone."},
+    {"--usage", "COUNTS", "What was used, such as input=1000,cached=800,output=50; prints the cost, step by step."},
+    {"--tier", "TIER", "The service tier that the answer names: flex, priority, batch, …"},
+    {"--modifier", "NAME", "us, eu, fast, where a price has a factor for it; may be repeated.", true},
+    {"--date", "DATE", "The day of the call; today without it."},
+    kJson,
+};
+constexpr Example kPricesShowExamples[] = {
+    {"callgate prices show gpt-5-mini-2025-08-07", "which price is meant, and how it was found"},
+    {"callgate prices show gpt-5.4 --usage input=300000,cached=200000,output=900 --tier flex",
+     "what a call costs, and why"},
+    {"callgate prices show openai/gpt-oss-120b --provider groq", "at one provider"},
+};
+constexpr Option kPricesCheckOptions[] = {kJson};
+constexpr Example kPricesCheckExamples[] = {
+    {"callgate prices check prices.json", "every problem, with its place and the mend"},
+    {"callgate prices check model_prices_and_context_window.json", "LiteLLM's file: what of it is understood"},
+};
 
 constexpr Option kJsonOnly[] = {kJson};
 constexpr Example kDialectsExamples[] = {{"callgate dialects", "what `dialect:` may say"}};
@@ -96,6 +126,35 @@ constexpr Command kCommands[] = {
      .summary = "Print the documentation of all keys, in Markdown.",
      .examples = kDocsExamples,
      .run = config_docs},
+    {.words = "prices list",
+     .summary = "List the models that have a price.",
+     .arguments = "[WORD]",
+     .most_arguments = 1,
+     .examples = kPricesListExamples,
+     .options = kPricesListOptions,
+     .details = "Ends with 3 if a file is wrong, with 4 if no model has the word.",
+     .run = prices_list},
+    {.words = "prices show",
+     .summary = "Say what a model or a call costs, and why.",
+     .arguments = "MODEL",
+     .most_arguments = 1,
+     .examples = kPricesShowExamples,
+     .options = kPricesShowOptions,
+     .details = "COUNTS are input, cached, write, write_1h, output, reasoning; audio_input, cached_audio_input,\n"
+                "image_input, cached_image_input, audio_output, image_output (parts of input and output);\n"
+                "input_ms, output_ms, input_images, output_images, input_characters, output_characters, queries,\n"
+                "pages, web_searches. Ends with 3 if a file is wrong, with 4 if the model has no price.",
+     .run = prices_show},
+    {.words = "prices check",
+     .summary = "List all problems of price files, ours or LiteLLM's.",
+     .arguments = "FILE…",
+     .most_arguments = kAnyNumber,
+     .examples = kPricesCheckExamples,
+     .options = kPricesCheckOptions,
+     .details =
+         "\"-\" is standard input. Warnings name what looks wrong, such as a priority tier at 50 times the plain\n"
+         "price, and what is left out. Ends with 3 if there is an error; warnings alone end with 0.",
+     .run = prices_check},
     {.words = "dialects",
      .summary = "List the provider APIs that this version speaks.",
      .examples = kDialectsExamples,
