@@ -6,6 +6,7 @@
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -181,10 +182,23 @@ class Sidecar {
     doors.read = [this] { return source_.read_again(); };
     doors.take = [this](Loaded fresh, ReloadCause cause) -> std::optional<ReloadReport> {
       ReloadReport report;
-      if (!door_.run([&] { report = take(std::move(fresh), cause); }, kLoopPatience)) return std::nullopt;
-      return report;
+      if (door_.run([&] { report = take(std::move(fresh), cause); }, kLoopPatience)) return report;
+      tell_late(cause);
+      return std::nullopt;
     };
     return doors;
+  }
+  /// The reloader's thread. The log is the I/O thread's, so that the line comes when that turns again; one for all
+  /// that were late meanwhile.
+  void tell_late(ReloadCause cause) {
+    if (late_told_.exchange(true)) return;
+    asio::post(io_, [this, cause] {
+      late_told_ = false;
+      say(Level::Warn,
+          "reload_late",
+          "the I/O thread was too busy to take a configuration; it is read and handed over again",
+          {{"cause", name_of(cause)}, {"file", source_.file}});
+    });
   }
 
   /// A configuration that was read again comes into force, all of it or nothing. What has begun goes on with what it
@@ -355,6 +369,7 @@ class Sidecar {
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<std::int64_t> last_turn_{0};
+  std::atomic<bool> late_told_{false};  // A line about it is on its way.
   bool broken_off_ = false;
   bool gone_ = false;
 };

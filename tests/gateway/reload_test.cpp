@@ -185,11 +185,21 @@ struct Doors {
               opened.wait(lock, [&] { return !shut; });
               return Loaded{};
             },
-            [](Loaded, ReloadCause) {
+            [this](Loaded, ReloadCause cause) -> std::optional<ReloadReport> {
+              const std::scoped_lock lock{mutex};
+              causes.push_back(cause);
+              if (late > 0) {
+                --late;
+                return std::nullopt;
+              }
               ReloadReport report;
               report.result = ReloadReport::Result::Applied;
-              return std::optional{report};
+              return report;
             }};
+  }
+  std::vector<ReloadCause> handed_over() {
+    const std::scoped_lock lock{mutex};
+    return causes;
   }
   int count() {
     const std::scoped_lock lock{mutex};
@@ -206,6 +216,8 @@ struct Doors {
   std::condition_variable opened{};
   bool shut = false;
   int reads = 0;
+  int late = 0;  // So many times nobody takes what was read.
+  std::vector<ReloadCause> causes{};
 };
 
 TEST(ReloaderTest, serves_all_who_asked_meanwhile_with_one_reload) {
@@ -250,6 +262,28 @@ TEST_F(Folder, a_file_that_changed_before_it_was_watched_is_read) {
   write("c.yaml", "{ }");
   Reloader reloader{file, stamp, doors.doors()};
   EXPECT_TRUE(eventually([&] { return doors.count() == 1; }, 5s));
+}
+
+TEST_F(Folder, a_change_that_could_not_be_handed_over_is_handed_over_again) {
+  Doors doors;
+  doors.late = 1;
+  write("c.yaml", "{}");
+  const std::string file = root_ / "c.yaml";
+  Reloader reloader{file, stamp_of(file), doors.doors()};
+  write("c.yaml", "{ }");
+  EXPECT_TRUE(eventually([&] { return doors.handed_over().size() == 2; }));
+  EXPECT_EQ(doors.handed_over(), (std::vector{ReloadCause::FileChange, ReloadCause::FileChange}));
+  EXPECT_TRUE(reloader.ask_and_wait(ReloadCause::Admin, 10s).has_value());
+  EXPECT_EQ(doors.count(), 3) << "what was taken does not come again";
+}
+
+TEST(ReloaderTest, a_signal_that_came_to_nothing_is_served_later) {
+  Doors doors;
+  doors.late = 1;
+  Reloader reloader{"", {}, doors.doors()};
+  EXPECT_FALSE(reloader.ask_and_wait(ReloadCause::Signal, 10s)) << "who waits is told at once";
+  EXPECT_TRUE(eventually([&] { return doors.handed_over().size() == 2; }));
+  EXPECT_EQ(doors.handed_over(), (std::vector{ReloadCause::Signal, ReloadCause::Signal}));
 }
 
 TEST(LoopDoor, has_work_done_on_the_loop_or_never) {
