@@ -932,6 +932,7 @@ Loaded load_config(const std::string& file, const Overrides& overrides) {
     return loaded;
   }
   Loaded loaded = parse_config(read->text, file, overrides);
+  loaded.of_empty_file = read->text.empty();
   // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
   if (read->anybody_writes) {
     Problem problem =

@@ -86,8 +86,8 @@ std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh
 
 Loaded load_again(const std::string& file, const Overrides& overrides) {
   Loaded loaded = load_config(file, overrides);
-  const FileStamp stamp = stamp_of(file);
-  if (!file.empty() && stamp.there && stamp.size == 0) {
+  // Not the file's size: that may be another one by now.
+  if (loaded.of_empty_file) {
     Problem problem;
     problem.kind = Problem::Kind::Unreadable;
     problem.file = file;

@@ -176,6 +176,15 @@ TEST_F(LoadAgain, refuses_an_empty_file_but_not_an_empty_map) {
   EXPECT_TRUE(load_again("", {}).usable()) << "no file at all";
 }
 
+TEST_F(LoadAgain, decides_by_what_was_read_and_not_by_the_size_that_the_file_has_then) {
+  // Files of the kernel have bytes but no size, as one that an editor empties behind our back.
+  const std::string file = "/proc/self/comm";
+  ASSERT_EQ(stamp_of(file).size, 0);
+  const Loaded loaded = load_again(file, {});
+  EXPECT_FALSE(loaded.of_empty_file);
+  for (const Problem& problem : loaded.problems) EXPECT_EQ(problem.message.find("is empty"), std::string::npos);
+}
+
 /// Doors that count, and can be held shut.
 struct Doors {
   Reloader::Doors doors() {
