@@ -28,12 +28,16 @@ constexpr milliseconds kRestless{2'000};   // But one that never rests is read a
 constexpr milliseconds kVanished{2'000};   // A file that editors or deployments replace is away for a moment.
 constexpr milliseconds kLatePause{1'000};  // Before what could not be handed over is read and handed over again.
 
-/// As if `path` had been decided in `fresh` as it was before.
+/// As if `path` had been decided in `fresh` as it was before, and at its place in the documentation's order.
 void put_back(std::string_view path, const Loaded& running, Loaded& fresh) {
   std::erase_if(fresh.settings, [&](const Setting& s) { return text_of(s.path) == path; });
-  for (const Setting& setting : running.settings) {
-    if (text_of(setting.path) == path) fresh.settings.insert(fresh.settings.begin(), setting);
-  }
+  const auto held = std::ranges::find_if(running.settings, [&](const Setting& s) { return text_of(s.path) == path; });
+  if (held == running.settings.end()) return;
+  const auto next = std::ranges::find_if(fresh.settings, [&](const Setting& s) {
+    return std::find_if(held, running.settings.end(), [&](const Setting& r) { return r.path == s.path; }) !=
+           running.settings.end();
+  });
+  fresh.settings.insert(next, *held);
 }
 
 bool is_loopback(const std::string& address) {

@@ -44,6 +44,16 @@ TEST(Changes, are_what_has_another_value_has_come_or_has_gone) {
                                  {"upstreams.\"a.b\".url", "https://a", ""}}));
 }
 
+/// Of those whose path has no name in it.
+bool in_order_of_the_documentation(const std::vector<Setting>& settings) {
+  std::vector<std::ptrdiff_t> places;
+  for (const Setting& one : settings) {
+    const auto key = std::ranges::find(config_keys(), text_of(one.path), &Key::path);
+    if (key != config_keys().end()) places.push_back(key - config_keys().begin());
+  }
+  return places.size() > 10 && std::ranges::is_sorted(places);
+}
+
 TEST(KeepUntilRestart, puts_back_what_is_bound_and_names_it) {
   const Overrides overrides{.environment = {{"TOKEN", "0123456789abcdef"}, {"OTHER", "0123456789abcdeg"}}};
   const auto load = [&](const std::string& text) { return parse_config(text, "f", overrides); };
@@ -78,6 +88,7 @@ TEST(KeepUntilRestart, puts_back_what_is_bound_and_names_it) {
     for (const Change& change : changes(running.settings, fresh.settings)) {
       EXPECT_EQ(std::ranges::find(row.keys, change.path), row.keys.end()) << change.path << " does not hold yet";
     }
+    EXPECT_TRUE(in_order_of_the_documentation(fresh.settings));
     for (const std::string& key : row.keys) {
       EXPECT_NE(std::ranges::find(kRestartKeys, key), kRestartKeys.end()) << "is not in the metric's label";
     }
