@@ -13,6 +13,7 @@
 #include "gateway/config_files.h"
 #include "gateway/config_print.h"
 #include "gateway/endpoint.h"
+#include "gateway/http_head.h"
 
 namespace gateway {
 namespace {
@@ -71,17 +72,6 @@ class TokenKeeper {
   SecretSource source_;
   std::string last_good_{};
 };
-
-/// "localhost:4602" -> "localhost"
-std::string_view without_port(std::string_view host) {
-  const std::size_t colon = host.rfind(':');
-  const bool v6_alone = host.ends_with(']');
-  return colon == std::string_view::npos || v6_alone ? host : host.substr(0, colon);
-}
-
-bool is_listed(std::string_view host, const std::vector<std::string>& hosts) {
-  return std::ranges::any_of(hosts, [&](const std::string& one) { return classifier::same_name(one, host); });
-}
 
 Json json_of(const ReloadReport& report) {
   Json changed = Json::array();
@@ -183,7 +173,7 @@ class AdminServer::Impl {
                                    [&](const auto& h) { return classifier::same_name(h.name, name); });
     };
     if (count("host") != 1) return problem(400, "Bad request", "Exactly one Host header is needed.");
-    if (!is_listed(without_port(*classifier::find(request.headers, "host")), access_.hosts)) {
+    if (!allows({.allowed = access_.hosts}, *classifier::find(request.headers, "host"))) {
       return problem(403, "Forbidden", "This Host is not among listen.hosts.");
     }
     if (count("origin") > 0) return problem(403, "Forbidden", "Web pages are not answered (an Origin header).");

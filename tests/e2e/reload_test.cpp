@@ -503,6 +503,7 @@ TEST(Admin, answers_only_whom_and_what_it_should) {
       {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "version"},
       {"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1:4602\r\n\r\n", 200, "version"},
       {"GET /v1/version HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "listen.hosts"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost:abc\r\n\r\n", 403, "listen.hosts"},
       {"GET /v1/version HTTP/1.1\r\n\r\n", 400, "Host"},
       {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400, "Host"},
       {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Length: 0\r\n\r\n",
