@@ -49,7 +49,9 @@ EndpointAnswer no_answer() {
 /// A token may be rotated at any time, and its file be away or empty for a moment: the last good one stays.
 class TokenKeeper {
  public:
-  explicit TokenKeeper(const AdminAccess& access) : source_(access.token) { refresh(access.environment); }
+  TokenKeeper(SecretSource source, const Environment& environment) : source_(std::move(source)) {
+    refresh(environment);
+  }
 
   void refresh(const Environment& environment) {
     if (auto read = read_secret(source_, environment)) last_good_ = std::move(*read);
@@ -127,7 +129,10 @@ constexpr Call kCalls[] = {
 class AdminServer::Impl {
  public:
   Impl(const std::string& address, AdminAccess access, AdminSources sources)
-      : access_(std::move(access)), token_(access_), sources_(std::move(sources)), endpoint_(options_for(address)) {}
+      : access_(std::move(access)),
+        sources_(std::move(sources)),
+        token_(access_.token, sources_.environment),
+        endpoint_(options_for(address)) {}
 
   [[nodiscard]] const std::string& address() const { return endpoint_.address(); }
 
@@ -161,7 +166,7 @@ class AdminServer::Impl {
     }
     if (!next) return;
     // Of another source nothing of the old one is left.
-    if (next->token != token_.source()) token_ = TokenKeeper{*next};
+    if (next->token != token_.source()) token_ = TokenKeeper{next->token, sources_.environment};
     access_ = std::move(*next);
   }
 
@@ -178,7 +183,7 @@ class AdminServer::Impl {
     }
     if (count("origin") > 0) return problem(403, "Forbidden", "Web pages are not answered (an Origin header).");
     if (!access_.token.given()) return std::nullopt;
-    token_.refresh(access_.environment);
+    token_.refresh(sources_.environment);
     if (count("authorization") == 1) {
       const std::string_view shown = *classifier::find(request.headers, "authorization");
       if (classifier::same_name(shown.substr(0, kBearer.size()), kBearer) &&
@@ -212,8 +217,8 @@ class AdminServer::Impl {
   std::mutex mutex_{};
   std::optional<AdminAccess> next_{};  // With the mutex; all else is the endpoint's thread's.
   AdminAccess access_;
-  TokenKeeper token_;
   const AdminSources sources_;
+  TokenKeeper token_;
   Endpoint endpoint_;
 };
 

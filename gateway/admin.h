@@ -20,13 +20,14 @@ namespace gateway {
 struct AdminAccess {
   std::vector<std::string> hosts{};  // That a `Host` may name, without port.
   SecretSource token{};              // Nowhere: no token is asked for.
-  Environment environment{};         // Where a token of the environment is found.
 };
 
-/// All are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not answer.
+/// The functions are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not
+/// answer.
 struct AdminSources {
   std::function<std::optional<ReloadReport>()> reload;
   std::function<std::optional<std::vector<Setting>>()> settings;
+  Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };
 
 class AdminServer {

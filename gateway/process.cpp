@@ -164,9 +164,7 @@ class Sidecar {
     return sources;
   }
 
-  AdminAccess admin_access() const {
-    return {config().listen.hosts, config().listen.admin_token, source_.overrides.environment};
-  }
+  AdminAccess admin_access() const { return {config().listen.hosts, config().listen.admin_token}; }
   AdminSources admin_sources() {
     AdminSources sources;
     sources.reload = [this] { return reloader_->ask_and_wait(ReloadCause::Admin, kReloadPatience); };
@@ -175,6 +173,7 @@ class Sidecar {
       if (!door_.run([&] { settings = holding_.settings; }, kLoopPatience)) return std::nullopt;
       return settings;
     };
+    sources.environment = source_.overrides.environment;
     return sources;
   }
   Reloader::Doors reload_doors() {
