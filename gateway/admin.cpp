@@ -12,6 +12,7 @@
 
 #include "gateway/config_files.h"
 #include "gateway/config_print.h"
+#include "gateway/config_values.h"
 #include "gateway/endpoint.h"
 #include "gateway/http_head.h"
 
@@ -75,6 +76,13 @@ class TokenKeeper {
   std::string last_good_{};
 };
 
+/// What it answers to whatever listen.hosts says, so that our own client always gets through: no web page's name can
+/// be one of these. A unix socket answers to any.
+std::vector<std::string> own_names(const Address& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return {"localhost", v6 ? "[" + address.host + "]" : address.host};
+}
+
 Json json_of(const ReloadReport& report) {
   Json changed = Json::array();
   for (const Change& change : report.changed) {
@@ -129,7 +137,9 @@ constexpr Call kCalls[] = {
 class AdminServer::Impl {
  public:
   Impl(const std::string& address, AdminAccess access, AdminSources sources)
-      : access_(std::move(access)),
+      : own_address_(read_address(address).value_or(Address{})),
+        own_names_(own_names(own_address_)),
+        access_(std::move(access)),
         sources_(std::move(sources)),
         token_(access_.token, sources_.environment),
         endpoint_(options_for(address)) {}
@@ -178,7 +188,9 @@ class AdminServer::Impl {
                                    [&](const auto& h) { return classifier::same_name(h.name, name); });
     };
     if (count("host") != 1) return problem(400, "Bad request", "Exactly one Host header is needed.");
-    if (!allows({.allowed = access_.hosts}, *classifier::find(request.headers, "host"))) {
+    const std::string_view host = *classifier::find(request.headers, "host");
+    const bool any = !own_address_.unix_path.empty();
+    if (!allows({access_.hosts, any}, host) && !allows({own_names_, any}, host)) {
       return problem(403, "Forbidden", "This Host is not among listen.hosts.");
     }
     if (count("origin") > 0) return problem(403, "Forbidden", "Web pages are not answered (an Origin header).");
@@ -215,6 +227,8 @@ class AdminServer::Impl {
   }
 
   std::mutex mutex_{};
+  const Address own_address_;
+  const std::vector<std::string> own_names_;
   std::optional<AdminAccess> next_{};  // With the mutex; all else is the endpoint's thread's.
   AdminAccess access_;
   const AdminSources sources_;

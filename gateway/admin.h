@@ -18,7 +18,7 @@ namespace gateway {
 
 /// Who may ask.
 struct AdminAccess {
-  std::vector<std::string> hosts{};  // That a `Host` may name, without port.
+  std::vector<std::string> hosts{};  // That a `Host` may name, without port, besides localhost and our own address.
   SecretSource token{};              // Nowhere: no token is asked for.
 };
 

@@ -591,10 +591,28 @@ TEST(Admin, takes_another_token_and_other_hosts_with_a_reload) {
   house.log("reloaded");
   EXPECT_EQ(version({}), 401);
   EXPECT_EQ(version({{"Authorization", "bearer 0123456789abcdef"}}), 200);
+  const int port = std::stoi(house.callgate.admin_url().substr(house.callgate.admin_url().rfind(':') + 1));
+  const auto version_of = [&](const std::string& host) {
+    RawClient client{port};
+    client.send("GET /v1/version HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n");
+    return client.read_response().status;
+  };
+  EXPECT_EQ(version_of("elsewhere"), 403);
+  EXPECT_EQ(version_of("[::1]"), 200);
   house.callgate.write_config("listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, hosts: [elsewhere]}\n");
   house.log("reloaded");
-  EXPECT_EQ(version({}), 403);
+  EXPECT_EQ(version_of("elsewhere"), 200);
+  EXPECT_EQ(version_of("[::1]"), 403);
   EXPECT_EQ(house.call(), 403) << "and so has the data listener";
+}
+
+TEST(Admin, answers_to_its_own_address_and_to_localhost_whatever_the_hosts) {
+  House house;
+  house.callgate.write_config("listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, hosts: [callgate.local]}\n");
+  house.log("reloaded");
+  EXPECT_EQ(house.admin("GET", "/v1/version").status, 200) << house.callgate.admin_url();
+  support::Process reload{{CALLGATE_EXE, "reload", "--admin", house.callgate.admin_url().substr(7)}};
+  EXPECT_EQ(reload.wait(), 0) << reload.err();
 }
 
 TEST(Admin, on_a_socket_file_is_for_its_owner_and_group) {
