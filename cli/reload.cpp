@@ -119,7 +119,7 @@ int reload(const Arguments& arguments, Terminal& terminal) {
   request.path = "/v1/reload";
   const gateway::SecretSource& token = loaded.config.listen.admin_token;
   if (token.given()) {
-    const auto secret = gateway::read_secret(token, gateway::process_environment());
+    const auto secret = gateway::read_token(token, gateway::process_environment());
     if (!secret) {
       terminal.err << "callgate reload: listen.admin_token " << secret.error() << '\n';
       return kFailed;

@@ -47,7 +47,8 @@ EndpointAnswer no_answer() {
   return problem(503, "No answer in time", "The I/O thread did not answer in time; ask again, and look at /livez.");
 }
 
-/// A token may be rotated at any time, and its file be away or empty for a moment: the last good one stays.
+/// A token may be rotated at any time, and its file be away, empty or half written for a moment: the last good one
+/// stays.
 class TokenKeeper {
  public:
   TokenKeeper(SecretSource source, const Environment& environment) : source_(std::move(source)) {
@@ -55,7 +56,7 @@ class TokenKeeper {
   }
 
   void refresh(const Environment& environment) {
-    if (auto read = read_secret(source_, environment)) last_good_ = std::move(*read);
+    if (auto read = read_token(source_, environment)) last_good_ = std::move(*read);
   }
   [[nodiscard]] const SecretSource& source() const { return source_; }
 

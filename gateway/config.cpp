@@ -657,17 +657,8 @@ void Reader::check_secrets(const Config& config) {
   const Path path{"listen", "admin_token"};
   const SecretSource& source = config.listen.admin_token;
   if (!source.given()) return;
-  const auto secret = gateway::read_secret(source, overrides_.environment);
-  if (!secret) {
-    add(Kind::Secret, place_of(path), path, secret.error());
-  } else if (secret->size() < kShortestToken) {
-    add(Kind::Secret,
-        place_of(path),
-        path,
-        "must have at least " + std::to_string(kShortestToken) + " characters (has " +
-            std::to_string(secret->size()) + "); `openssl rand -hex 32` makes a good one");
-  } else if (secret->size() > kLongestToken) {
-    add(Kind::Secret, place_of(path), path, "must have at most " + std::to_string(kLongestToken) + " characters");
+  if (const auto token = read_token(source, overrides_.environment); !token) {
+    add(Kind::Secret, place_of(path), path, token.error());
   }
   if (source.from == SecretSource::From::File && open_to_others(source.name)) {
     warn(Kind::Exposure, place_of(path), path, "is in a file that anybody can read; chmod 0640 it");

@@ -572,6 +572,9 @@ TEST(Admin, with_a_token_asks_every_caller_for_it_and_follows_its_rotation) {
   std::ofstream{file};
   EXPECT_EQ(ask("Bearer second-CANARY-token").status, 200) << "an empty file keeps the last good token";
   EXPECT_EQ(ask("Bearer ").status, 401);
+  std::ofstream{file} << "CANARY-2-short\n";
+  EXPECT_EQ(ask("Bearer CANARY-2-short").status, 401) << "what a start would refuse";
+  EXPECT_EQ(ask("Bearer second-CANARY-token").status, 200);
   EXPECT_EQ(callgate.stop(), 0);
   for (const std::string& line : callgate.process().lines())
     EXPECT_EQ(line.find("CANARY"), std::string::npos) << line;
