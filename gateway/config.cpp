@@ -613,8 +613,7 @@ void Reader::check_listen(const Config& config) {
         "use "
         "127.0.0.1:" +
             std::to_string(admin->port) + " or unix:/path");
-  }
-  if (admin && !admin->loopback) {
+  } else if (admin && !admin->loopback) {
     warn(Kind::Exposure,
          place_of(admin_path),
          admin_path,

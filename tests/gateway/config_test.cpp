@@ -778,8 +778,7 @@ TEST_F(ConfigFile, that_opens_the_admin_listener_to_others_needs_a_token) {
       "unix:/path if that will do\n";
   EXPECT_EQ(joined(lines_of(parse("listen: {admin: 0.0.0.0:4602}\n"))),
             "callgate.yaml:1:17: error: listen.admin: needs listen.admin_token, since others can reach this address; "
-            "write admin_token: {file: /path/to/it}, or use 127.0.0.1:4602 or unix:/path\n" +
-                warning);
+            "write admin_token: {file: /path/to/it}, or use 127.0.0.1:4602 or unix:/path\n");
   const Overrides overrides{.environment = {{"TOKEN", "0123456789abcdef"}}};
   const Loaded good = parse("listen: {admin: 0.0.0.0:4602, admin_token: {env: TOKEN}}\n", overrides);
   EXPECT_EQ(joined(lines_of(good)), warning);
