@@ -679,7 +679,7 @@ void Reader::check_upstreams(const Config& config) {
             path,
             "must be a name of at most 64 small letters, digits, -, _ and ., since it stands in URLs");
       }
-      if (name == "callgate" || name == "v1" || name == "v1beta") {
+      if (std::ranges::find(reserved_names(), name) != reserved_names().end()) {
         add(Kind::Reference, place_of(path), path, "is a reserved name; choose another one");
       }
     }
