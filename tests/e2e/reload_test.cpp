@@ -134,16 +134,23 @@ TEST(Reload, a_file_that_is_written_in_place_is_taken) {
   EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "9");
 }
 
-TEST(Reload, a_file_that_is_away_for_a_moment_or_empty_is_waited_for) {
+TEST(Reload, a_file_that_is_away_or_empty_is_waited_for_and_then_refused) {
   House house;
+  const auto begin = Clock::now();
   std::filesystem::remove(house.callgate.config_file());
-  support::dawdle(300ms);
+  EXPECT_EQ(house.log("reload_refused").at("cause"), "file_change");
+  EXPECT_GE(Clock::now() - begin, 2s) << "as long as a deployment may be away with it";
+  const auto emptied = Clock::now();
   std::ofstream{house.callgate.config_file()};
-  support::dawdle(300ms);
+  EXPECT_EQ(house.log("reload_refused").at("cause"), "file_change");
+  EXPECT_GE(Clock::now() - emptied, 2s) << "as long as an editor may take to write it";
+
+  std::filesystem::remove(house.callgate.config_file());
+  std::ofstream{house.callgate.config_file()};
   std::ofstream{house.callgate.config_file(), std::ios::binary} << config_for(house.provider, 9);
   house.log("reloaded");
   EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "9");
-  EXPECT_EQ(house.reloads("refused"), 0);
+  EXPECT_EQ(house.reloads("refused"), 2) << "and not once more while it was away for a moment";
 }
 
 // As kubelet does: the file is a link through ..data, which is swapped for another folder.
