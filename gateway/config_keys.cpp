@@ -116,7 +116,7 @@ constexpr Key kKeys[] = {
     {.path = "listen.admin_token",
      .type = Type::Secret,
      .meaning = "What admin clients must show (`Authorization: Bearer`), at least 16 characters; required when "
-                "`listen.admin` is not loopback. A file is read again when it changes.",
+                "`listen.admin` is not loopback. A file is read for each request.",
      .example = "{file: /etc/callgate/admin-token}",
      .apply = put<&C::listen, &C::Listen::admin_token>},
 
