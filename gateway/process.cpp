@@ -352,6 +352,7 @@ class Sidecar {
   const ConfigSource source_;
   asio::io_context io_{1};
   LoopDoor door_{io_};
+  std::atomic<bool> late_told_{false};  // A line about a late reload is on its way.
   asio::signal_set hangups_{io_, SIGHUP};
   RealRuntime runtime_;
   Metrics metrics_;
@@ -368,7 +369,6 @@ class Sidecar {
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<std::int64_t> last_turn_{0};
-  std::atomic<bool> late_told_{false};  // A line about it is on its way.
   bool broken_off_ = false;
   bool gone_ = false;
 };
