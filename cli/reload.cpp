@@ -1,14 +1,17 @@
 #include "cli/reload.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/admin_client.h"
 #include "cli/config.h"
 #include "gateway/config_files.h"
 #include "gateway/config_values.h"
+#include "gateway/reload.h"
 
 namespace cli {
 namespace {
@@ -18,7 +21,16 @@ using gateway::Problem;
 
 constexpr std::chrono::milliseconds kPatience{10'000};
 
-/// As it came over the wire; enough to be printed like our own.
+/// What callgate answered, enough of it to be printed.
+struct Told {
+  std::vector<gateway::Change> changed{};
+  std::vector<std::string> restart_needed{};
+  std::vector<Problem> problems{};
+  std::string detail{};  // Of a refusal to answer.
+};
+
+std::string text_in(const Json& value) { return value.is_null() ? std::string{} : value.get<std::string>(); }
+
 std::vector<Problem> problems_in(const Json& answer) {
   std::vector<Problem> problems;
   for (const Json& one : answer.at("problems")) {
@@ -35,36 +47,57 @@ std::vector<Problem> problems_in(const Json& answer) {
   return problems;
 }
 
-std::string shown(const Json& value) { return value.is_string() ? value.get<std::string>() : "(absent)"; }
-
-void print_done(const Json& answer, Terminal& terminal) {
-  const bool changed = !answer.at("changed").empty();
-  terminal.out << (changed ? "reloaded:\n" : "nothing has changed\n");
-  for (const Json& change : answer.at("changed")) {
-    terminal.out << "  " << change.at("path").get<std::string>() << ": " << shown(change.at("from")) << " -> "
-                 << shown(change.at("to")) << '\n';
-  }
-  for (const Json& key : answer.at("restart_needed")) {
-    terminal.out << key.get<std::string>() << ": keeps its old value until a restart\n";
+/// Nothing: no callgate has said this. Anything may listen at an address, and answer anything.
+std::optional<Told> read(const AdminAnswer& answer) {
+  try {
+    const Json json = Json::parse(answer.body);
+    Told told;
+    if (answer.status != 200 && answer.status != 422) {
+      told.detail = json.at("detail");
+      return told;
+    }
+    for (const Json& change : json.at("changed")) {
+      told.changed.push_back({change.at("path"), text_in(change.at("from")), text_in(change.at("to"))});
+    }
+    told.restart_needed = json.at("restart_needed").get<std::vector<std::string>>();
+    told.problems = problems_in(json);
+    return told;
+  } catch (const Json::exception&) {
+    return std::nullopt;
   }
 }
 
-int told(const AdminAnswer& answer, const std::string& address, bool as_json, Terminal& terminal) {
-  const Json json = Json::parse(answer.body, nullptr, false);
-  const bool readable = json.is_object();
-  if (as_json && readable) terminal.out << answer.body;
-  if (readable && (answer.status == 200 || answer.status == 422)) {
+std::string shown(const std::string& value) { return value.empty() ? "(absent)" : value; }
+
+void print_done(const Told& told, Terminal& terminal) {
+  terminal.out << (told.changed.empty() ? "nothing has changed\n" : "reloaded:\n");
+  for (const gateway::Change& change : told.changed) {
+    terminal.out << "  " << change.path << ": " << shown(change.from) << " -> " << shown(change.to) << '\n';
+  }
+  for (const std::string& key : told.restart_needed) {
+    terminal.out << key << ": keeps its old value until a restart\n";
+  }
+}
+
+int tell(const AdminAnswer& answer, const std::string& address, bool as_json, Terminal& terminal) {
+  const std::optional<Told> told = read(answer);
+  if (!told) {
+    terminal.err << "callgate reload: what listens at " << address
+                 << " is no callgate\nGive the address of its admin listener with --admin.\n";
+    return kUnreachable;
+  }
+  if (as_json) terminal.out << answer.body;
+  if (answer.status == 200 || answer.status == 422) {
     if (!as_json) {
-      if (answer.status == 200) print_done(json, terminal);
-      print_problems(problems_in(json), answer.status == 200 ? terminal.err : terminal.out, terminal.colour_out);
+      if (answer.status == 200) print_done(*told, terminal);
+      print_problems(told->problems, answer.status == 200 ? terminal.err : terminal.out, terminal.colour_out);
     }
     if (answer.status == 200) return kDone;
     terminal.err << "callgate reload: refused; the old configuration stays\n";
     return kInvalid;
   }
-  const std::string why = readable ? json.value("detail", "") : "";
-  terminal.err << "callgate reload: callgate at " << address << " answers " << answer.status
-               << (why.empty() ? "" : ": " + why) << '\n';
+  terminal.err << "callgate reload: callgate at " << address << " answers " << answer.status << ": " << told->detail
+               << '\n';
   if (answer.status == 401 || answer.status == 403) return kDenied;
   return answer.status == 503 ? kTimedOut : kFailed;
 }
@@ -86,7 +119,7 @@ int reload(const Arguments& arguments, Terminal& terminal) {
   request.path = "/v1/reload";
   const gateway::SecretSource& token = loaded.config.listen.admin_token;
   if (token.given()) {
-    const auto secret = gateway::read_secret(token, gateway::process_environment());
+    const auto secret = gateway::read_token(token, gateway::process_environment());
     if (!secret) {
       terminal.err << "callgate reload: listen.admin_token " << secret.error() << '\n';
       return kFailed;
@@ -94,7 +127,7 @@ int reload(const Arguments& arguments, Terminal& terminal) {
     request.token = *secret;
   }
   const auto answer = ask_admin(request, kPatience);
-  if (answer) return told(*answer, request.address, arguments.has("--json"), terminal);
+  if (answer) return tell(*answer, request.address, arguments.has("--json"), terminal);
   terminal.err << "callgate reload: cannot ask callgate at " << request.address << ": " << answer.error().why << '\n';
   if (!loaded.usable() && !arguments.has("--admin")) {
     terminal.err

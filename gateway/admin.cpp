@@ -12,7 +12,9 @@
 
 #include "gateway/config_files.h"
 #include "gateway/config_print.h"
+#include "gateway/config_values.h"
 #include "gateway/endpoint.h"
+#include "gateway/http_head.h"
 
 namespace gateway {
 namespace {
@@ -45,13 +47,16 @@ EndpointAnswer no_answer() {
   return problem(503, "No answer in time", "The I/O thread did not answer in time; ask again, and look at /livez.");
 }
 
-/// A token may be rotated at any time, and its file be away or empty for a moment: the last good one stays.
+/// A token may be rotated at any time, and its file be away, empty or half written for a moment: the last good one
+/// stays.
 class TokenKeeper {
  public:
-  explicit TokenKeeper(const AdminAccess& access) : source_(access.token) { refresh(access.environment); }
+  TokenKeeper(SecretSource source, const Environment& environment) : source_(std::move(source)) {
+    refresh(environment);
+  }
 
   void refresh(const Environment& environment) {
-    if (auto read = read_secret(source_, environment)) last_good_ = std::move(*read);
+    if (auto read = read_token(source_, environment)) last_good_ = std::move(*read);
   }
   [[nodiscard]] const SecretSource& source() const { return source_; }
 
@@ -72,15 +77,11 @@ class TokenKeeper {
   std::string last_good_{};
 };
 
-/// "localhost:4602" -> "localhost"
-std::string_view without_port(std::string_view host) {
-  const std::size_t colon = host.rfind(':');
-  const bool v6_alone = host.ends_with(']');
-  return colon == std::string_view::npos || v6_alone ? host : host.substr(0, colon);
-}
-
-bool is_listed(std::string_view host, const std::vector<std::string>& hosts) {
-  return std::ranges::any_of(hosts, [&](const std::string& one) { return classifier::same_name(one, host); });
+/// What it answers to whatever listen.hosts says, so that our own client always gets through: no web page's name can
+/// be one of these. A unix socket answers to any.
+std::vector<std::string> own_names(const Address& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return {"localhost", v6 ? "[" + address.host + "]" : address.host};
 }
 
 Json json_of(const ReloadReport& report) {
@@ -137,7 +138,12 @@ constexpr Call kCalls[] = {
 class AdminServer::Impl {
  public:
   Impl(const std::string& address, AdminAccess access, AdminSources sources)
-      : access_(std::move(access)), token_(access_), sources_(std::move(sources)), endpoint_(options_for(address)) {}
+      : own_address_(read_address(address).value_or(Address{})),
+        own_names_(own_names(own_address_)),
+        access_(std::move(access)),
+        sources_(std::move(sources)),
+        token_(access_.token, sources_.environment),
+        endpoint_(options_for(address)) {}
 
   [[nodiscard]] const std::string& address() const { return endpoint_.address(); }
 
@@ -171,7 +177,7 @@ class AdminServer::Impl {
     }
     if (!next) return;
     // Of another source nothing of the old one is left.
-    if (next->token != token_.source()) token_ = TokenKeeper{*next};
+    if (next->token != token_.source()) token_ = TokenKeeper{next->token, sources_.environment};
     access_ = std::move(*next);
   }
 
@@ -183,12 +189,14 @@ class AdminServer::Impl {
                                    [&](const auto& h) { return classifier::same_name(h.name, name); });
     };
     if (count("host") != 1) return problem(400, "Bad request", "Exactly one Host header is needed.");
-    if (!is_listed(without_port(*classifier::find(request.headers, "host")), access_.hosts)) {
+    const std::string_view host = *classifier::find(request.headers, "host");
+    const bool any = !own_address_.unix_path.empty();
+    if (!allows({access_.hosts, any}, host) && !allows({own_names_, any}, host)) {
       return problem(403, "Forbidden", "This Host is not among listen.hosts.");
     }
     if (count("origin") > 0) return problem(403, "Forbidden", "Web pages are not answered (an Origin header).");
     if (!access_.token.given()) return std::nullopt;
-    token_.refresh(access_.environment);
+    token_.refresh(sources_.environment);
     if (count("authorization") == 1) {
       const std::string_view shown = *classifier::find(request.headers, "authorization");
       if (classifier::same_name(shown.substr(0, kBearer.size()), kBearer) &&
@@ -220,10 +228,12 @@ class AdminServer::Impl {
   }
 
   std::mutex mutex_{};
+  const Address own_address_;
+  const std::vector<std::string> own_names_;
   std::optional<AdminAccess> next_{};  // With the mutex; all else is the endpoint's thread's.
   AdminAccess access_;
-  TokenKeeper token_;
   const AdminSources sources_;
+  TokenKeeper token_;
   Endpoint endpoint_;
 };
 

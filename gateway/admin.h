@@ -18,15 +18,16 @@ namespace gateway {
 
 /// Who may ask.
 struct AdminAccess {
-  std::vector<std::string> hosts{};  // That a `Host` may name, without port.
+  std::vector<std::string> hosts{};  // That a `Host` may name, without port, besides localhost and our own address.
   SecretSource token{};              // Nowhere: no token is asked for.
-  Environment environment{};         // Where a token of the environment is found.
 };
 
-/// All are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not answer.
+/// The functions are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not
+/// answer.
 struct AdminSources {
   std::function<std::optional<ReloadReport>()> reload;
   std::function<std::optional<std::vector<Setting>>()> settings;
+  Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };
 
 class AdminServer {

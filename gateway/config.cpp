@@ -613,8 +613,7 @@ void Reader::check_listen(const Config& config) {
         "use "
         "127.0.0.1:" +
             std::to_string(admin->port) + " or unix:/path");
-  }
-  if (admin && !admin->loopback) {
+  } else if (admin && !admin->loopback) {
     warn(Kind::Exposure,
          place_of(admin_path),
          admin_path,
@@ -657,17 +656,8 @@ void Reader::check_secrets(const Config& config) {
   const Path path{"listen", "admin_token"};
   const SecretSource& source = config.listen.admin_token;
   if (!source.given()) return;
-  const auto secret = gateway::read_secret(source, overrides_.environment);
-  if (!secret) {
-    add(Kind::Secret, place_of(path), path, secret.error());
-  } else if (secret->size() < kShortestToken) {
-    add(Kind::Secret,
-        place_of(path),
-        path,
-        "must have at least " + std::to_string(kShortestToken) + " characters (has " +
-            std::to_string(secret->size()) + "); `openssl rand -hex 32` makes a good one");
-  } else if (secret->size() > kLongestToken) {
-    add(Kind::Secret, place_of(path), path, "must have at most " + std::to_string(kLongestToken) + " characters");
+  if (const auto token = read_token(source, overrides_.environment); !token) {
+    add(Kind::Secret, place_of(path), path, token.error());
   }
   if (source.from == SecretSource::From::File && open_to_others(source.name)) {
     warn(Kind::Exposure, place_of(path), path, "is in a file that anybody can read; chmod 0640 it");
@@ -689,7 +679,7 @@ void Reader::check_upstreams(const Config& config) {
             path,
             "must be a name of at most 64 small letters, digits, -, _ and ., since it stands in URLs");
       }
-      if (name == "callgate" || name == "v1" || name == "v1beta") {
+      if (std::ranges::find(reserved_names(), name) != reserved_names().end()) {
         add(Kind::Reference, place_of(path), path, "is a reserved name; choose another one");
       }
     }
@@ -932,6 +922,7 @@ Loaded load_config(const std::string& file, const Overrides& overrides) {
     return loaded;
   }
   Loaded loaded = parse_config(read->text, file, overrides);
+  loaded.of_empty_file = read->text.empty();
   // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
   if (read->anybody_writes) {
     Problem problem =

@@ -20,6 +20,8 @@ namespace gateway {
 namespace {
 
 constexpr std::size_t kLargestSecret = 64 * 1024;
+constexpr std::size_t kShortestToken = 16;
+constexpr std::size_t kLongestToken = 1024;
 constexpr std::size_t kLargestBundle = 16 * 1024 * 1024;
 
 class FileDescriptor {
@@ -47,6 +49,30 @@ std::string say_open_error(int error) {
     default:
       return "it cannot be opened: " + std::string{std::strerror(error)};
   }
+}
+
+std::expected<std::string, std::string> read_secret(const SecretSource& source, const Environment& environment) {
+  std::string secret;
+  std::string where;
+  if (source.from == SecretSource::From::Environment) {
+    const auto found = environment.find(source.name);
+    where = "the environment variable " + source.name;
+    if (found == environment.end()) return std::unexpected("needs " + where + ", which is not set");
+    secret = found->second;
+  } else {
+    where = "the file " + say(source.name);
+    auto read = read_whole(source.name, kLargestSecret, "a secret");
+    if (!read) return std::unexpected("needs " + where + ": " + read.error());
+    secret = std::move(read->text);
+    if (secret.ends_with('\n')) secret.pop_back();
+    if (secret.ends_with('\r')) secret.pop_back();
+  }
+  if (secret.empty()) return std::unexpected("needs " + where + ", which is empty");
+  // It goes into a header field.
+  if (!std::ranges::all_of(secret, [](char c) { return c > ' ' && c < 0x7f; })) {
+    return std::unexpected("needs " + where + " to hold one line of ASCII without blanks");
+  }
+  return secret;
 }
 
 }  // namespace
@@ -79,28 +105,16 @@ std::expected<FileText, std::string> read_whole(const std::string& file, std::si
   return out;
 }
 
-std::expected<std::string, std::string> read_secret(const SecretSource& source, const Environment& environment) {
-  std::string secret;
-  std::string where;
-  if (source.from == SecretSource::From::Environment) {
-    const auto found = environment.find(source.name);
-    where = "the environment variable " + source.name;
-    if (found == environment.end()) return std::unexpected("needs " + where + ", which is not set");
-    secret = found->second;
-  } else {
-    where = "the file " + say(source.name);
-    auto read = read_whole(source.name, kLargestSecret, "a secret");
-    if (!read) return std::unexpected("needs " + where + ": " + read.error());
-    secret = std::move(read->text);
-    if (secret.ends_with('\n')) secret.pop_back();
-    if (secret.ends_with('\r')) secret.pop_back();
+std::expected<std::string, std::string> read_token(const SecretSource& source, const Environment& environment) {
+  auto token = read_secret(source, environment);
+  if (token && token->size() < kShortestToken) {
+    return std::unexpected("must have at least " + std::to_string(kShortestToken) + " characters (has " +
+                           std::to_string(token->size()) + "); `openssl rand -hex 32` makes a good one");
   }
-  if (secret.empty()) return std::unexpected("needs " + where + ", which is empty");
-  // It goes into a header field.
-  if (!std::ranges::all_of(secret, [](char c) { return c > ' ' && c < 0x7f; })) {
-    return std::unexpected("needs " + where + " to hold one line of ASCII without blanks");
+  if (token && token->size() > kLongestToken) {
+    return std::unexpected("must have at most " + std::to_string(kLongestToken) + " characters");
   }
-  return secret;
+  return token;
 }
 
 bool open_to_others(const std::string& file) {

@@ -10,9 +10,6 @@
 
 namespace gateway {
 
-inline constexpr std::size_t kShortestToken = 16;
-inline constexpr std::size_t kLongestToken = 1024;
-
 struct FileText {
   std::string text{};
   bool anybody_writes = false;
@@ -22,9 +19,10 @@ struct FileText {
 [[nodiscard]] std::expected<FileText, std::string> read_whole(const std::string& file, std::size_t most,
                                                               std::string_view what);
 
-/// The secret without the line's end; else why there is none. Neither answer holds anything else of the file.
-[[nodiscard]] std::expected<std::string, std::string> read_secret(const SecretSource& source,
-                                                                  const Environment& environment);
+/// The token of listen.admin_token without the line's end, long enough to be no guess; else what is wrong with it.
+/// Neither answer holds anything else of the file.
+[[nodiscard]] std::expected<std::string, std::string> read_token(const SecretSource& source,
+                                                                 const Environment& environment);
 [[nodiscard]] bool open_to_others(const std::string& file);
 
 /// Why nobody could be trusted by this PEM file; empty if it holds a certificate.

@@ -116,7 +116,7 @@ constexpr Key kKeys[] = {
     {.path = "listen.admin_token",
      .type = Type::Secret,
      .meaning = "What admin clients must show (`Authorization: Bearer`), at least 16 characters; required when "
-                "`listen.admin` is not loopback. A file is read again when it changes.",
+                "`listen.admin` is not loopback. A file is read for each request.",
      .example = "{file: /etc/callgate/admin-token}",
      .apply = put<&C::listen, &C::Listen::admin_token>},
 
@@ -127,7 +127,9 @@ constexpr Key kKeys[] = {
          "name of a built-in one changes only what it sets."},
     {.path = "upstreams.*",
      .type = Type::Map,
-     .meaning = "Names: small letters, digits, `-`, `_` and `.`; not `callgate`, `v1` or `v1beta`."},
+     .meaning = "Names: small letters, digits, `-`, `_` and `.`; not `callgate` and not what callers' paths begin "
+                "with, such as "
+                "`v1`, `models` or `api`."},
     {.path = "upstreams.*.dialect",
      .type = Type::Text,
      .meaning = "The API that is spoken there, one of `callgate dialects`. Required unless the upstream is built in.",
@@ -958,6 +960,53 @@ constexpr BuiltIn kBuiltIns[] = {
     {"tenants.default.weight", "1"},
 };
 
+// Our own, versions, and the first segments of all paths that dialects know. A test compares them with the dialects.
+constexpr std::string_view kReservedNames[] = {"callgate",
+                                               "v1",
+                                               "v1alpha",
+                                               "v1beta",
+                                               "v2",
+                                               "agents",
+                                               "api",
+                                               "assistants",
+                                               "audio",
+                                               "batch",
+                                               "batches",
+                                               "chat",
+                                               "classifications",
+                                               "compatibility",
+                                               "completions",
+                                               "connectors",
+                                               "containers",
+                                               "conversations",
+                                               "corpora",
+                                               "datasets",
+                                               "download",
+                                               "embed",
+                                               "embeddings",
+                                               "evals",
+                                               "files",
+                                               "fim",
+                                               "fine_tuning",
+                                               "images",
+                                               "libraries",
+                                               "messages",
+                                               "models",
+                                               "moderations",
+                                               "ocr",
+                                               "operations",
+                                               "organization",
+                                               "organizations",
+                                               "realtime",
+                                               "rerank",
+                                               "responses",
+                                               "skills",
+                                               "threads",
+                                               "upload",
+                                               "uploads",
+                                               "vector_stores",
+                                               "videos"};
+
 Branch* below(Branch& branch, std::string_view part) {
   if (part == "*" || part == "[]") {
     std::unique_ptr<Branch>& child = part == "*" ? branch.any : branch.items;
@@ -1001,6 +1050,7 @@ Branch grow_tree() {
 
 std::span<const Key> config_keys() { return kKeys; }
 std::span<const BuiltIn> built_in_settings() { return kBuiltIns; }
+std::span<const std::string_view> reserved_names() { return kReservedNames; }
 
 const Branch* Branch::find(std::string_view name) const {
   for (const auto& [own, child] : named) {

@@ -76,6 +76,9 @@ struct BuiltIn {
 };
 [[nodiscard]] std::span<const BuiltIn> built_in_settings();
 
+/// What no upstream or route can be called: callers' paths begin with it when they name no upstream.
+[[nodiscard]] std::span<const std::string_view> reserved_names();
+
 /// The table as a tree. A place may have a row of its own *and* keys below it (a text, or a map that says more).
 struct Branch {
   const Key* key = nullptr;

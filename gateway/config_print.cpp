@@ -143,7 +143,7 @@ Json object_of(const Branch& branch) {
   if (!key->later.empty()) return schema;
   schema["additionalProperties"] = entry;
   if (group == "upstreams") {
-    schema["propertyNames"] = {{"pattern", "^[-a-z0-9_.]+$"}, {"not", {{"enum", {"callgate", "v1", "v1beta"}}}}};
+    schema["propertyNames"] = {{"pattern", "^[-a-z0-9_.]+$"}, {"not", {{"enum", reserved_names()}}}};
     schema["additionalProperties"] = {{"allOf", {entry, {{"required", {"dialect", "url"}}}}}};
   }
   return schema;

@@ -275,13 +275,15 @@ class Endpoint::Impl {
       if (::poll(polled.data(), polled.size(), milliseconds_to_wait(before)) < 0 && errno != EINTR) return;
       if (polled[0].revents != 0) return;
 
+      // Who is late is told by the time before the answers of this round, which may take theirs: what came meanwhile
+      // is heard in the next one.
       const auto now = Clock::now();
       auto one = polled.begin() + 2;
       for (Connection& connection : connections_) {
-        if ((one++)->revents != 0) go_on(connection, now);
+        if ((one++)->revents != 0) go_on(connection);
         if (now >= connection.until) connection.doing = Connection::Doing::Over;
       }
-      if (polled[1].revents != 0) accept_all(now);
+      if (polled[1].revents != 0) accept_all();
       std::erase_if(connections_, [](const Connection& c) { return c.doing == Connection::Doing::Over; });
     }
   }
@@ -292,30 +294,30 @@ class Endpoint::Impl {
     return static_cast<int>(std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(until - now)).count());
   }
 
-  void accept_all(Clock::time_point now) {
+  void accept_all() {
     for (std::size_t i = 0; i < kConnectionsMax; ++i) {
       Fd fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
       if (fd.get() < 0) {
         if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
         // No descriptor is free: the listener stays readable, and looking again at once would burn the core.
-        accept_again_ = now + kAcceptPause;
+        accept_again_ = Clock::now() + kAcceptPause;
         return;
       }
       if (connections_.size() >= kConnectionsMax) connections_.erase(stalest());
-      connections_.push_back({.fd = std::move(fd), .until = now + kHeadTime});
-      go_on(connections_.back(), now);
+      connections_.push_back({.fd = std::move(fd), .until = Clock::now() + kHeadTime});
+      go_on(connections_.back());
     }
   }
   std::list<Connection>::iterator stalest() {
     return std::ranges::min_element(connections_, {}, [](const Connection& c) { return c.until; });
   }
 
-  void go_on(Connection& connection, Clock::time_point now) {
+  void go_on(Connection& connection) {
     using Doing = Connection::Doing;
-    if (connection.doing == Doing::Reading) read(connection, now);
+    if (connection.doing == Doing::Reading) read(connection);
     if (connection.doing == Doing::Answering) send(connection);
   }
-  void read(Connection& connection, Clock::time_point now) {
+  void read(Connection& connection) {
     std::array<char, kHeadMax> bytes;
     const ssize_t got = ::recv(connection.fd.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -336,7 +338,7 @@ class Endpoint::Impl {
       connection.answer = refusal(431);
     }
     connection.doing = Connection::Doing::Answering;
-    connection.until = now + kAnswerTime;
+    connection.until = Clock::now() + kAnswerTime;  // Not sooner: the answer may have taken seconds.
   }
   static void send(Connection& connection) {
     while (connection.sent < connection.answer.size()) {

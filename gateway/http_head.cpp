@@ -56,13 +56,6 @@ std::optional<std::string_view> host_of(std::string_view authority) {
   return host;
 }
 
-bool allows(const HostRule& rule, std::string_view authority) {
-  const auto host = host_of(authority);
-  if (!host) return false;
-  return rule.any ||
-         std::ranges::any_of(rule.allowed, [&](const std::string& name) { return same_name(name, *host); });
-}
-
 struct Target {
   std::optional<std::string_view> authority{};  // Of an absolute form.
   std::string origin{};
@@ -250,6 +243,13 @@ bool passed_back(const Header& header) {
 }
 
 }  // namespace
+
+bool allows(const HostRule& rule, std::string_view authority) {
+  const auto host = host_of(authority);
+  if (!host) return false;
+  return rule.any ||
+         std::ranges::any_of(rule.allowed, [&](const std::string& name) { return same_name(name, *host); });
+}
 
 HeadScan::Seen HeadScan::look(std::string_view bytes) {
   const auto malformed = [this](std::string_view fault) {

@@ -53,6 +53,8 @@ struct HostRule {
   std::span<const std::string> allowed{};
   bool any = false;  // A unix socket: no web page can reach it by a name.
 };
+/// `authority`: "localhost:4600", what a Host header says.
+[[nodiscard]] bool allows(const HostRule& rule, std::string_view authority);
 
 /// Reads a whole head (as HeadScan found it).
 [[nodiscard]] std::expected<RequestHead, RefusedRequest> read_head(std::string_view head, const HostRule& hosts);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -163,9 +164,7 @@ class Sidecar {
     return sources;
   }
 
-  AdminAccess admin_access() const {
-    return {config().listen.hosts, config().listen.admin_token, source_.overrides.environment};
-  }
+  AdminAccess admin_access() const { return {config().listen.hosts, config().listen.admin_token}; }
   AdminSources admin_sources() {
     AdminSources sources;
     sources.reload = [this] { return reloader_->ask_and_wait(ReloadCause::Admin, kReloadPatience); };
@@ -174,6 +173,7 @@ class Sidecar {
       if (!door_.run([&] { settings = holding_.settings; }, kLoopPatience)) return std::nullopt;
       return settings;
     };
+    sources.environment = source_.overrides.environment;
     return sources;
   }
   Reloader::Doors reload_doors() {
@@ -181,10 +181,23 @@ class Sidecar {
     doors.read = [this] { return source_.read_again(); };
     doors.take = [this](Loaded fresh, ReloadCause cause) -> std::optional<ReloadReport> {
       ReloadReport report;
-      if (!door_.run([&] { report = take(std::move(fresh), cause); }, kLoopPatience)) return std::nullopt;
-      return report;
+      if (door_.run([&] { report = take(std::move(fresh), cause); }, kLoopPatience)) return report;
+      tell_late(cause);
+      return std::nullopt;
     };
     return doors;
+  }
+  /// The reloader's thread. The log is the I/O thread's, so that the line comes when that turns again; one for all
+  /// that were late meanwhile.
+  void tell_late(ReloadCause cause) {
+    if (late_told_.exchange(true)) return;
+    asio::post(io_, [this, cause] {
+      late_told_ = false;
+      say(Level::Warn,
+          "reload_late",
+          "the I/O thread was too busy to take a configuration; it is read and handed over again",
+          {{"cause", name_of(cause)}, {"file", source_.file}});
+    });
   }
 
   /// A configuration that was read again comes into force, all of it or nothing. What has begun goes on with what it
@@ -339,6 +352,7 @@ class Sidecar {
   const ConfigSource source_;
   asio::io_context io_{1};
   LoopDoor door_{io_};
+  std::atomic<bool> late_told_{false};  // A line about a late reload is on its way.
   asio::signal_set hangups_{io_, SIGHUP};
   RealRuntime runtime_;
   Metrics metrics_;

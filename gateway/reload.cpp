@@ -23,16 +23,21 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kQuiet{100};       // For so long a changed file must stay as it is before it is read.
-constexpr milliseconds kRestless{2'000};  // But one that never rests is read all the same.
-constexpr milliseconds kVanished{2'000};  // A file that editors or deployments replace is away for a moment.
+constexpr milliseconds kQuiet{100};        // For so long a changed file must stay as it is before it is read.
+constexpr milliseconds kRestless{2'000};   // But one that never rests is read all the same.
+constexpr milliseconds kVanished{2'000};   // A file that editors or deployments replace is away for a moment.
+constexpr milliseconds kLatePause{1'000};  // Before what could not be handed over is read and handed over again.
 
-/// As if `path` had been decided in `fresh` as it was before.
+/// As if `path` had been decided in `fresh` as it was before, and at its place in the documentation's order.
 void put_back(std::string_view path, const Loaded& running, Loaded& fresh) {
   std::erase_if(fresh.settings, [&](const Setting& s) { return text_of(s.path) == path; });
-  for (const Setting& setting : running.settings) {
-    if (text_of(setting.path) == path) fresh.settings.insert(fresh.settings.begin(), setting);
-  }
+  const auto held = std::ranges::find_if(running.settings, [&](const Setting& s) { return text_of(s.path) == path; });
+  if (held == running.settings.end()) return;
+  const auto next = std::ranges::find_if(fresh.settings, [&](const Setting& s) {
+    return std::find_if(held, running.settings.end(), [&](const Setting& r) { return r.path == s.path; }) !=
+           running.settings.end();
+  });
+  fresh.settings.insert(next, *held);
 }
 
 bool is_loopback(const std::string& address) {
@@ -85,8 +90,8 @@ std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh
 
 Loaded load_again(const std::string& file, const Overrides& overrides) {
   Loaded loaded = load_config(file, overrides);
-  const FileStamp stamp = stamp_of(file);
-  if (!file.empty() && stamp.there && stamp.size == 0) {
+  // Not the file's size: that may be another one by now.
+  if (loaded.of_empty_file) {
     Problem problem;
     problem.kind = Problem::Kind::Unreadable;
     problem.file = file;
@@ -142,10 +147,13 @@ class Reloader::Impl {
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     bool look = watch_ && stamp_of(watch_->file()) != seen_;  // It may have changed since the start.
     for (;;) {
-      if (!std::exchange(look, false))
+      if (late_) {
+        rest(kLatePause, -1);
+      } else if (!std::exchange(look, false)) {
         rest(watch_ ? std::optional{watch_->look_again()} : std::nullopt, watch_ ? watch_->descriptor() : -1);
+      }
       if (stopping()) return;
-      if (!asked() && !(watch_ && file_changed())) continue;
+      if (!late_ && !asked() && !(watch_ && file_changed())) continue;
       if (stopping()) return;
       reload();
     }
@@ -188,7 +196,7 @@ class Reloader::Impl {
 
   void reload() {
     std::uint64_t serving = 0;
-    ReloadCause cause = ReloadCause::FileChange;
+    ReloadCause cause = late_.value_or(ReloadCause::FileChange);
     {
       const std::scoped_lock lock{mutex_};
       serving = asked_;
@@ -200,6 +208,8 @@ class Reloader::Impl {
       seen_ = stamp_of(watch_->file());
     }
     std::optional<ReloadReport> report = doors_.take(doors_.read(), cause);
+    // Those who wait are told; the change itself must not be lost.
+    late_ = report ? std::nullopt : std::optional{cause};
     {
       const std::scoped_lock lock{mutex_};
       done_ = serving;
@@ -210,8 +220,9 @@ class Reloader::Impl {
 
   const Doors doors_;
   const int waker_;
-  std::optional<FileWatch> watch_{};  // The thread's own, as is seen_.
+  std::optional<FileWatch> watch_{};  // The thread's own, as are the next two.
   FileStamp seen_{};
+  std::optional<ReloadCause> late_{};  // Of the reload that could not be handed over and comes again.
 
   std::mutex mutex_{};
   std::condition_variable served_{};

@@ -54,7 +54,7 @@ class Reloader {
  public:
   struct Doors {
     std::function<Loaded()> read;
-    /// Nothing: it could not be handed over.
+    /// Nothing: it could not be handed over; it is read and handed over again a second later, until it can be.
     std::function<std::optional<ReloadReport>(Loaded fresh, ReloadCause cause)> take;
   };
   /// Both doors are used on the reloader's own thread. An empty `file` is not watched. `seen`: the state that was

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gateway/config_print.h"
+#include "tests/support/raw_peer.h"
 
 namespace {
 
@@ -310,6 +311,34 @@ TEST(ConfigCommands, print_schema_and_documentation_as_they_are) {
   EXPECT_EQ(callgate({"config", "schema"}).out, gateway::config_schema());
   EXPECT_EQ(json::parse(gateway::config_schema())["$schema"], "http://json-schema.org/draft-07/schema#");
   EXPECT_EQ(callgate({"config", "docs"}).out, gateway::config_docs());
+}
+
+TEST(Reload, of_what_is_no_callgate_says_so) {
+  const std::pair<std::string, std::string> kAnswers[] = {
+      {"200 OK", R"({"status":"ok"})"},
+      {"200 OK", R"({"changed":[],"restart_needed":[],"problems":[{"file":1}]})"},
+      {"200 OK", R"({"changed":[{"path":"a","from":{},"to":""}],"restart_needed":[],"problems":[]})"},
+      {"200 OK", "[]"},
+      {"200 OK", "<html>"},
+      {"404 Not Found", R"({"detail":[{"msg":"no such route"}]})"},
+      {"404 Not Found", R"({"error":"nobody"})"},
+      {"422 Unprocessable Content", R"({"detail":[{"msg":"field required"}]})"},
+  };
+  for (const auto& [status, body] : kAnswers) {
+    SCOPED_TRACE(body);
+    const std::string answer = "HTTP/1.1 " + status + "\r\nConnection: close\r\n\r\n" + body;
+    raw::Peer peer{[&](raw::Connection& connection) {
+      connection.request();
+      connection.send(answer);
+    }};
+    const std::string address = "127.0.0.1:" + std::to_string(peer.port());
+    const Said said = callgate({"reload", "--admin", address});
+    EXPECT_EQ(said.code, 5);
+    EXPECT_EQ(said.out, "");
+    EXPECT_EQ(said.err,
+              "callgate reload: what listens at " + address +
+                  " is no callgate\nGive the address of its admin listener with --admin.\n");
+  }
 }
 
 }  // namespace

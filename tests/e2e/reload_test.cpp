@@ -134,16 +134,23 @@ TEST(Reload, a_file_that_is_written_in_place_is_taken) {
   EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "9");
 }
 
-TEST(Reload, a_file_that_is_away_for_a_moment_or_empty_is_waited_for) {
+TEST(Reload, a_file_that_is_away_or_empty_is_waited_for_and_then_refused) {
   House house;
+  const auto begin = Clock::now();
   std::filesystem::remove(house.callgate.config_file());
-  support::dawdle(300ms);
+  EXPECT_EQ(house.log("reload_refused").at("cause"), "file_change");
+  EXPECT_GE(Clock::now() - begin, 2s) << "as long as a deployment may be away with it";
+  const auto emptied = Clock::now();
   std::ofstream{house.callgate.config_file()};
-  support::dawdle(300ms);
+  EXPECT_EQ(house.log("reload_refused").at("cause"), "file_change");
+  EXPECT_GE(Clock::now() - emptied, 2s) << "as long as an editor may take to write it";
+
+  std::filesystem::remove(house.callgate.config_file());
+  std::ofstream{house.callgate.config_file()};
   std::ofstream{house.callgate.config_file(), std::ios::binary} << config_for(house.provider, 9);
   house.log("reloaded");
   EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "9");
-  EXPECT_EQ(house.reloads("refused"), 0);
+  EXPECT_EQ(house.reloads("refused"), 2) << "and not once more while it was away for a moment";
 }
 
 // As kubelet does: the file is a link through ..data, which is swapped for another folder.
@@ -503,6 +510,7 @@ TEST(Admin, answers_only_whom_and_what_it_should) {
       {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "version"},
       {"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1:4602\r\n\r\n", 200, "version"},
       {"GET /v1/version HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "listen.hosts"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost:abc\r\n\r\n", 403, "listen.hosts"},
       {"GET /v1/version HTTP/1.1\r\n\r\n", 400, "Host"},
       {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400, "Host"},
       {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Length: 0\r\n\r\n",
@@ -571,6 +579,9 @@ TEST(Admin, with_a_token_asks_every_caller_for_it_and_follows_its_rotation) {
   std::ofstream{file};
   EXPECT_EQ(ask("Bearer second-CANARY-token").status, 200) << "an empty file keeps the last good token";
   EXPECT_EQ(ask("Bearer ").status, 401);
+  std::ofstream{file} << "CANARY-2-short\n";
+  EXPECT_EQ(ask("Bearer CANARY-2-short").status, 401) << "what a start would refuse";
+  EXPECT_EQ(ask("Bearer second-CANARY-token").status, 200);
   EXPECT_EQ(callgate.stop(), 0);
   for (const std::string& line : callgate.process().lines())
     EXPECT_EQ(line.find("CANARY"), std::string::npos) << line;
@@ -590,10 +601,28 @@ TEST(Admin, takes_another_token_and_other_hosts_with_a_reload) {
   house.log("reloaded");
   EXPECT_EQ(version({}), 401);
   EXPECT_EQ(version({{"Authorization", "bearer 0123456789abcdef"}}), 200);
+  const int port = std::stoi(house.callgate.admin_url().substr(house.callgate.admin_url().rfind(':') + 1));
+  const auto version_of = [&](const std::string& host) {
+    RawClient client{port};
+    client.send("GET /v1/version HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n");
+    return client.read_response().status;
+  };
+  EXPECT_EQ(version_of("elsewhere"), 403);
+  EXPECT_EQ(version_of("[::1]"), 200);
   house.callgate.write_config("listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, hosts: [elsewhere]}\n");
   house.log("reloaded");
-  EXPECT_EQ(version({}), 403);
+  EXPECT_EQ(version_of("elsewhere"), 200);
+  EXPECT_EQ(version_of("[::1]"), 403);
   EXPECT_EQ(house.call(), 403) << "and so has the data listener";
+}
+
+TEST(Admin, answers_to_its_own_address_and_to_localhost_whatever_the_hosts) {
+  House house;
+  house.callgate.write_config("listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, hosts: [callgate.local]}\n");
+  house.log("reloaded");
+  EXPECT_EQ(house.admin("GET", "/v1/version").status, 200) << house.callgate.admin_url();
+  support::Process reload{{CALLGATE_EXE, "reload", "--admin", house.callgate.admin_url().substr(7)}};
+  EXPECT_EQ(reload.wait(), 0) << reload.err();
 }
 
 TEST(Admin, on_a_socket_file_is_for_its_owner_and_group) {

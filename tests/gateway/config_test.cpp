@@ -13,10 +13,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "classifier/dialect.h"
 #include "gateway/config_keys.h"
 #include "gateway/config_print.h"
 #include "gateway/config_values.h"
@@ -257,6 +259,9 @@ const Mistake kMistakes[] = {
     {"a reserved name",
      "upstreams: {v1: {dialect: openai, url: https://h}}\n",
      {"1:13: error: upstreams.v1: is a reserved name; choose another one"}},
+    {"a name with which paths begin",
+     "upstreams: {responses: {dialect: openai, url: https://h}}\n",
+     {"1:13: error: upstreams.responses: is a reserved name; choose another one"}},
     {"a default upstream that does not exist",
      "default_upstream: {openai: opnai}\n",
      {"1:28: error: default_upstream.openai: names no upstream (is opnai; did you mean openai?)"},
@@ -778,8 +783,7 @@ TEST_F(ConfigFile, that_opens_the_admin_listener_to_others_needs_a_token) {
       "unix:/path if that will do\n";
   EXPECT_EQ(joined(lines_of(parse("listen: {admin: 0.0.0.0:4602}\n"))),
             "callgate.yaml:1:17: error: listen.admin: needs listen.admin_token, since others can reach this address; "
-            "write admin_token: {file: /path/to/it}, or use 127.0.0.1:4602 or unix:/path\n" +
-                warning);
+            "write admin_token: {file: /path/to/it}, or use 127.0.0.1:4602 or unix:/path\n");
   const Overrides overrides{.environment = {{"TOKEN", "0123456789abcdef"}}};
   const Loaded good = parse("listen: {admin: 0.0.0.0:4602, admin_token: {env: TOKEN}}\n", overrides);
   EXPECT_EQ(joined(lines_of(good)), warning);
@@ -939,6 +943,38 @@ TEST(ConfigDocs, show_a_file_that_is_accepted) {
   const Loaded loaded = parse(sample);
   EXPECT_EQ(joined(lines_of(loaded)), "");
   EXPECT_EQ(loaded.config.retry.bulk.attempts, 6);
+}
+
+/// With what paths begin that a dialect knows although no upstream is named in them: of all words in the dialects'
+/// sources, those that are such paths, or fronts of them.
+std::set<std::string> beginnings_of_paths() {
+  const auto is_known = [](const std::string& path) {
+    return std::ranges::any_of(classifier::dialects(), [&](const classifier::Dialect* dialect) {
+      const classifier::ApiPath read = dialect->read_path(path);
+      return read.known != classifier::ApiPath::Known::No || !read.version.empty();
+    });
+  };
+  std::set<std::string> found;
+  const std::regex word{"\"([A-Za-z0-9_./*:-]+)\""};
+  for (const auto& file : std::filesystem::directory_iterator{PROJECT_ROOT "/classifier/dialects"}) {
+    const std::string text = text_of_file(file.path());
+    for (auto at = std::sregex_iterator{text.begin(), text.end(), word}; at != std::sregex_iterator{}; ++at) {
+      const std::string path = "/" + (*at)[1].str();
+      const std::string first = path.substr(1, path.find('/', 1) - 1);
+      const bool could_be_a_name = first.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") == first.npos;
+      if (could_be_a_name && (is_known(path) || is_known(path + "/x"))) found.insert(first);
+    }
+  }
+  return found;
+}
+
+TEST(ReservedNames, are_ours_and_all_with_which_paths_begin_that_name_no_upstream) {
+  std::set<std::string> needed = beginnings_of_paths();
+  EXPECT_GT(needed.size(), 20U);
+  std::erase_if(needed, [](const std::string& name) { return gateway::is_built_in({"upstreams", name}); });
+  needed.insert("callgate");
+  const auto reserved = gateway::reserved_names();
+  EXPECT_EQ((std::set<std::string>{reserved.begin(), reserved.end()}), needed);
 }
 
 // --- The schema ---------------------------------------------------------------------------------------------------

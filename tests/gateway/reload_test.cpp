@@ -44,6 +44,16 @@ TEST(Changes, are_what_has_another_value_has_come_or_has_gone) {
                                  {"upstreams.\"a.b\".url", "https://a", ""}}));
 }
 
+/// Of those whose path has no name in it.
+bool in_order_of_the_documentation(const std::vector<Setting>& settings) {
+  std::vector<std::ptrdiff_t> places;
+  for (const Setting& one : settings) {
+    const auto key = std::ranges::find(config_keys(), text_of(one.path), &Key::path);
+    if (key != config_keys().end()) places.push_back(key - config_keys().begin());
+  }
+  return places.size() > 10 && std::ranges::is_sorted(places);
+}
+
 TEST(KeepUntilRestart, puts_back_what_is_bound_and_names_it) {
   const Overrides overrides{.environment = {{"TOKEN", "0123456789abcdef"}, {"OTHER", "0123456789abcdeg"}}};
   const auto load = [&](const std::string& text) { return parse_config(text, "f", overrides); };
@@ -78,6 +88,7 @@ TEST(KeepUntilRestart, puts_back_what_is_bound_and_names_it) {
     for (const Change& change : changes(running.settings, fresh.settings)) {
       EXPECT_EQ(std::ranges::find(row.keys, change.path), row.keys.end()) << change.path << " does not hold yet";
     }
+    EXPECT_TRUE(in_order_of_the_documentation(fresh.settings));
     for (const std::string& key : row.keys) {
       EXPECT_NE(std::ranges::find(kRestartKeys, key), kRestartKeys.end()) << "is not in the metric's label";
     }
@@ -176,6 +187,15 @@ TEST_F(LoadAgain, refuses_an_empty_file_but_not_an_empty_map) {
   EXPECT_TRUE(load_again("", {}).usable()) << "no file at all";
 }
 
+TEST_F(LoadAgain, decides_by_what_was_read_and_not_by_the_size_that_the_file_has_then) {
+  // Files of the kernel have bytes but no size, as one that an editor empties behind our back.
+  const std::string file = "/proc/self/comm";
+  ASSERT_EQ(stamp_of(file).size, 0);
+  const Loaded loaded = load_again(file, {});
+  EXPECT_FALSE(loaded.of_empty_file);
+  for (const Problem& problem : loaded.problems) EXPECT_EQ(problem.message.find("is empty"), std::string::npos);
+}
+
 /// Doors that count, and can be held shut.
 struct Doors {
   Reloader::Doors doors() {
@@ -185,11 +205,21 @@ struct Doors {
               opened.wait(lock, [&] { return !shut; });
               return Loaded{};
             },
-            [](Loaded, ReloadCause) {
+            [this](Loaded, ReloadCause cause) -> std::optional<ReloadReport> {
+              const std::scoped_lock lock{mutex};
+              causes.push_back(cause);
+              if (late > 0) {
+                --late;
+                return std::nullopt;
+              }
               ReloadReport report;
               report.result = ReloadReport::Result::Applied;
-              return std::optional{report};
+              return report;
             }};
+  }
+  std::vector<ReloadCause> handed_over() {
+    const std::scoped_lock lock{mutex};
+    return causes;
   }
   int count() {
     const std::scoped_lock lock{mutex};
@@ -206,6 +236,8 @@ struct Doors {
   std::condition_variable opened{};
   bool shut = false;
   int reads = 0;
+  int late = 0;  // So many times nobody takes what was read.
+  std::vector<ReloadCause> causes{};
 };
 
 TEST(ReloaderTest, serves_all_who_asked_meanwhile_with_one_reload) {
@@ -235,11 +267,13 @@ TEST_F(Folder, a_file_that_others_write_beside_it_reloads_nothing) {
   const std::string file = root_ / "c.yaml";
   Reloader reloader{file, stamp_of(file), doors.doors()};
   for (int i = 0; i < 20; ++i) write("other", std::to_string(i));
+  EXPECT_TRUE(reloader.ask_and_wait(ReloadCause::Signal, 10s).has_value());
+  EXPECT_EQ(doors.count(), 1) << "the one that was asked for";
   write("c.yaml", "{ }");
-  EXPECT_TRUE(eventually([&] { return doors.count() == 1; }));
+  EXPECT_TRUE(eventually([&] { return doors.count() == 2; }));
   write("other", "x");
   EXPECT_TRUE(reloader.ask_and_wait(ReloadCause::Signal, 10s).has_value());
-  EXPECT_EQ(doors.count(), 2);
+  EXPECT_EQ(doors.count(), 3);
 }
 
 TEST_F(Folder, a_file_that_changed_before_it_was_watched_is_read) {
@@ -250,6 +284,28 @@ TEST_F(Folder, a_file_that_changed_before_it_was_watched_is_read) {
   write("c.yaml", "{ }");
   Reloader reloader{file, stamp, doors.doors()};
   EXPECT_TRUE(eventually([&] { return doors.count() == 1; }, 5s));
+}
+
+TEST_F(Folder, a_change_that_could_not_be_handed_over_is_handed_over_again) {
+  Doors doors;
+  doors.late = 1;
+  write("c.yaml", "{}");
+  const std::string file = root_ / "c.yaml";
+  Reloader reloader{file, stamp_of(file), doors.doors()};
+  write("c.yaml", "{ }");
+  EXPECT_TRUE(eventually([&] { return doors.handed_over().size() == 2; }));
+  EXPECT_EQ(doors.handed_over(), (std::vector{ReloadCause::FileChange, ReloadCause::FileChange}));
+  EXPECT_TRUE(reloader.ask_and_wait(ReloadCause::Admin, 10s).has_value());
+  EXPECT_EQ(doors.count(), 3) << "what was taken does not come again";
+}
+
+TEST(ReloaderTest, a_signal_that_came_to_nothing_is_served_later) {
+  Doors doors;
+  doors.late = 1;
+  Reloader reloader{"", {}, doors.doors()};
+  EXPECT_FALSE(reloader.ask_and_wait(ReloadCause::Signal, 10s)) << "who waits is told at once";
+  EXPECT_TRUE(eventually([&] { return doors.handed_over().size() == 2; }));
+  EXPECT_EQ(doors.handed_over(), (std::vector{ReloadCause::Signal, ReloadCause::Signal}));
 }
 
 TEST(LoopDoor, has_work_done_on_the_loop_or_never) {
