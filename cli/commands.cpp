@@ -3,8 +3,8 @@
 #include "cli/about.h"
 #include "cli/command.h"
 #include "cli/config.h"
-#include "cli/reload.h"
 #include "cli/prices.h"
+#include "cli/reload.h"
 #include "cli/serve.h"
 
 namespace cli {

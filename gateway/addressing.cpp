@@ -124,14 +124,52 @@ bool is_version(std::string_view segment) {
   return segment.empty() || segment.starts_with("alpha") || segment.starts_with("beta");
 }
 
+bool is_hex(char c) { return (c >= '0' && c <= '9') || (classifier::lower(c) >= 'a' && classifier::lower(c) <= 'f'); }
+
+/// The path without empty segments, and with letters and digits as themselves ("%76" is "v"; RFC 3986 §6.2.2.2): what
+/// a provider's router makes of it.
+std::string plain(std::string_view path) {
+  std::string out;
+  for (std::size_t at = 0; at < path.size(); ++at) {
+    char c = path[at];
+    if (c == '%' && at + 2 < path.size() && is_hex(path[at + 1]) && is_hex(path[at + 2])) {
+      const auto code = static_cast<char>(std::stoi(std::string{path.substr(at + 1, 2)}, nullptr, 16));
+      const bool tame =
+          (code >= '0' && code <= '9') || (classifier::lower(code) >= 'a' && classifier::lower(code) <= 'z');
+      if (tame) {
+        c = code;
+        at += 2;
+      }
+    }
+    if (c != '/' || out.empty() || out.back() != '/') out += c;
+  }
+  return out;
+}
+
+/// Takes `front` away if the path begins with it.
+void remove_front(std::string_view& path, std::string_view front) {
+  if (!front.empty() && path.starts_with(front) && path.substr(front.size()).starts_with('/')) {
+    path.remove_prefix(front.size());
+  }
+}
+
 /// The path as the provider has it.
 std::string providers_path(const Target& to, std::string_view path) {
   const std::string_view base = path_of_url(to.config.url);
-  if (!base.empty() && path.starts_with(base) && path.substr(base.size()).starts_with('/')) {
-    path.remove_prefix(base.size());
+  remove_front(path, base);
+  const std::string_view last = base.substr(std::min(base.rfind('/'), base.size()));
+  const bool base_has_version = last.starts_with('/') && is_version(last.substr(1));
+  if (base_has_version) remove_front(path, last);
+  classifier::ApiPath read = to.dialect->read_path(path);
+  std::string simple;
+  if (read.known == Known::No) {
+    // Written oddly, it would not be understood, and a cut stream could pass for a whole one.
+    simple = plain(path);
+    if (to.dialect->read_path(simple).known != Known::No) {
+      path = simple;
+      read = to.dialect->read_path(path);
+    }
   }
-  const classifier::ApiPath read = to.dialect->read_path(path);
-  const bool base_has_version = is_version(base.substr(base.rfind('/') + 1));
   std::string version{read.version};
   if (read.known == Known::No) {
     // We do not know what is there; but the same version twice is a mistake everywhere.

@@ -211,6 +211,9 @@ LastWord broken(const Try& t, bool with_event) {
   return last;
 }
 
+/// Do this dialect's SDKs raise on an error event? Where we have none to send, they do not on the provider's either.
+bool errors_are_seen(const Try& t) { return !t.dialect().error_event(t.call.endpoint, {}).empty(); }
+
 /// Held whole, judged, not yet sent. Longer than what may be held: it goes on as relay() does.
 task<void> relay(Try& t, std::string first);
 
@@ -419,6 +422,8 @@ task<void> relay_stream(Try& t) {
       t.attempt.last.how = LastWord::How::Finish;
       t.attempt.providers_answer = true;
       if (!t.attempt.good() && !reader->error()) t.attempt.last = broken(t, true);
+      // But where SDKs take no event for an error, only a break says that it is one.
+      if (!t.attempt.good() && reader->error() && !errors_are_seen(t)) t.attempt.last = broken(t, false);
       break;
     } else {
       // Cut, silent for too long, or nobody wants it any more. A marker that had come makes it whole all the same.
@@ -434,7 +439,8 @@ task<void> relay_stream(Try& t) {
         // The provider had said why before it broke off: its words and its class stand.
         take_error(t, *reader);
         t.attempt.last.how = LastWord::How::Abort;
-        t.attempt.last.bytes = std::exchange(reader->forward(), {}) + std::exchange(reader->tail(), {});
+        t.attempt.last.bytes = std::exchange(reader->forward(), {});
+        if (errors_are_seen(t)) t.attempt.last.bytes += std::exchange(reader->tail(), {});
         break;
       }
       t.broke_off(got, bound.clock);

@@ -719,13 +719,6 @@ void Reader::check_upstreams(const Config& config) {
              path / "url",
              "sends keys and prompts unencrypted to another machine; use https:// if it is there");
       }
-      if (url->path.ends_with("/v1") || url->path.ends_with("/v1beta")) {
-        warn(Kind::Reference,
-             place_of(path / "url"),
-             path / "url",
-             "ends in " + url->path.substr(url->path.rfind('/')) +
-                 ", which callers' paths begin with; most likely it must go");
-      }
     }
     if (!upstream.ca_file.empty()) {
       if (const std::string why = no_authorities_in(upstream.ca_file); !why.empty()) {

@@ -39,6 +39,9 @@ std::string config_for(const FakeProvider& provider, const std::string& more = {
          "  gemini: {url: " +
          provider.url() +
          "}\n"
+         "  cohere: {url: " +
+         provider.url() +
+         "}\n"
          "retry:\n"
          "  base: 10ms\n" +
          more;
@@ -93,6 +96,25 @@ TEST(EndToEnd, a_stream_passes_and_its_usage_is_known_though_nobody_asked) {
   const Json line = house.call_line();
   EXPECT_TRUE(line.at("usage").is_object()) << line;
   EXPECT_NE(house.provider.seen().at(0).at("body").get<std::string>().find("include_usage"), std::string::npos);
+}
+
+TEST(EndToEnd, an_answer_that_fails_in_its_last_event_is_broken_off_where_sdks_would_take_that_for_an_end) {
+  House house;
+  for (
+      const char* end :
+      {R"({"send":"event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"ERROR\"}}\n\n"})",
+       R"({"send":"event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"TIMEOUT\"}}\n\n"},{"close":"rst"})"}) {
+    house.provider.script(
+        std::string{
+            R"([{"answer":{"stream":[{"send":"event: content-delta\ndata: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"hel\"}}}}\n\n"},{"wait_ms":150},)"} +
+        end + "]}}]");
+    const Response answer = http("POST", house.callgate.data_url() + "/cohere/v2/chat", kStream);
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_NE(answer.body.find("hel"), std::string::npos);
+    EXPECT_EQ(answer.body.find("message-end"), std::string::npos) << answer.body;
+    EXPECT_NE(answer.end, Response::End::Complete);
+    EXPECT_EQ(house.call_line().at("outcome"), "failed");
+  }
 }
 
 TEST(EndToEnd, a_resumable_upload_stays_with_us) {

@@ -357,7 +357,7 @@ TEST(Config, says_of_every_mistake_where_it_is_and_how_it_would_be_right) {
   }
 }
 
-TEST(Config, warns_of_what_works_but_exposes_or_puzzles) {
+TEST(Config, warns_of_what_works_but_exposes) {
   const Loaded loaded = parse(
       "upstreams:\n"
       "  gpu:\n"
@@ -368,9 +368,7 @@ TEST(Config, warns_of_what_works_but_exposes_or_puzzles) {
   EXPECT_EQ(
       joined(lines_of(loaded)),
       "callgate.yaml:4:10: warning: upstreams.gpu.url: sends keys and prompts unencrypted to another machine; use "
-      "https:// if it is there\n"
-      "callgate.yaml:4:10: warning: upstreams.gpu.url: ends in /v1, which callers' paths begin with; most likely it "
-      "must go\n");
+      "https:// if it is there\n");
   ASSERT_TRUE(upstream(loaded.config, "here"));
   EXPECT_EQ(upstream(loaded.config, "here")->url, "http://[::1]:8000") << "without a slash at the end";
 }
