@@ -6,6 +6,7 @@
 
 #include "gateway/answer_headers.h"
 #include "gateway/attempt.h"
+#include "gateway/pricing.h"
 
 namespace gateway {
 namespace {
@@ -171,6 +172,7 @@ Ending answered(const CallRecord& record, Attempt& attempt) {
   if (ending.last.how == LastWord::How::Answer) {
     add_our_headers(ending.last.head.headers, record, record.attempts.size(), ending.cls, "provider");
     add_token_headers(ending.last.head.headers, attempt.row.usage);
+    if (record.cost) set(ending.last.head.headers, "Callgate-Cost-Usd", budget::usd_text(*record.cost));
   }
   return ending;
 }
@@ -191,7 +193,21 @@ task<bool> wait_until(TimePoint when, Services services, Signal& signal) {
   co_return !signal.stopped() && !signal.draining();
 }
 
+Ending unpriced(const Call& call, const CallRecord& record) {
+  return own_ending(call,
+                    record,
+                    Outcome::Refused,
+                    {.status = 402,
+                     .cls = Class::LocalBudget,
+                     .message = "model " + call.facts.model +
+                                " has no price, and prices.unpriced refuses such models; see callgate prices show",
+                     .code = "callgate_unpriced_model"},
+                    "unpriced_model",
+                    {});
+}
+
 task<Ending> play(const Call& call, Services services, Caller& caller, Signal& signal, CallRecord& record) {
+  if (!may_be_priced(call, services.runtime.wall_now())) co_return unpriced(call, record);
   co_await services.ledger.claim(record, signal);
 
   const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
@@ -222,6 +238,9 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     if (attempt.first_content && !record.first_content) {
       record.first_content = span(call.request.arrived, *attempt.first_content);
     }
+    price_attempt(call, services.runtime.wall_now(), attempt.row);
+    if (attempt.row.cost)
+      record.cost = budget::NanoUsd{record.cost.value_or(budget::NanoUsd()).value + attempt.row.cost->value};
     record.usage = attempt.row.usage;
     record.attempts.push_back(attempt.row);
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "budget/lane.h"
+#include "budget/price_book.h"
 #include "budget/retry_policy.h"
 #include "classifier/dialect.h"
 #include "gateway/config.h"
@@ -21,6 +22,7 @@ struct Target {
   const classifier::Dialect* dialect = nullptr;
   /// An operator has written a URL with a path, so what is missing in front of a caller's path is missing on purpose.
   bool url_is_complete = false;
+  std::string provider{};  // Whose prices hold there; empty: any provider's.
   std::shared_ptr<const WireOptions> wire{};
 };
 
@@ -29,6 +31,9 @@ struct CallPolicy {
   std::array<budget::RetryPolicy, 3> retry{};  // By lane.
   Config::Stream stream{};
   std::uint64_t hold_unary = 4 * 1024 * 1024;
+  std::shared_ptr<const budget::PriceBook> prices{};  // Null: nothing has a price.
+  budget::Price fallback{};                           // For models without one.
+  bool refuse_unpriced = false;
 };
 
 /// One call, as the front door understood it.

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "budget/price_book.h"
 #include "classifier/dialect.h"
 #include "gateway/config_files.h"
 #include "gateway/config_keys.h"
@@ -161,6 +162,7 @@ class Reader {
   void check_default_upstreams(const Config& config);
   void check_routes(const Config& config);
   void check_sizes(const Config& config);
+  void load_prices(Config& config);
 
   void add(Kind kind, const Place& place, const Path& path, std::string message);
   void warn(Kind kind, const Place& place, const Path& path, std::string message);
@@ -821,6 +823,29 @@ void Reader::check_sizes(const Config& config) {
   }
 }
 
+/// Problems of a price file are told with its own name and lines.
+void Reader::load_prices(Config& config) {
+  constexpr std::size_t kLargestPrices = std::size_t{64} << 20U;
+  std::vector<budget::PriceTable> tables{budget::shipped_prices()};
+  const Path path{"prices", "files"};
+  for (const std::string& name : config.prices.files) {
+    const auto text = read_whole(name, kLargestPrices, "a price file");
+    if (!text) {
+      add(Kind::Reference, place_of(path), path, "cannot read " + say(name) + ": " + text.error());
+      continue;
+    }
+    budget::PriceFile read = budget::read_price_file(text->text, name);
+    for (const budget::PriceProblem& problem : read.problems) {
+      if (problem.severity != budget::PriceProblem::Severity::Error) continue;
+      const Place place{name, static_cast<int>(problem.line), static_cast<int>(problem.column)};
+      add(Kind::Reference, place, path, (problem.path.empty() ? "" : problem.path + ": ") + problem.message);
+    }
+    config.prices.digests.push_back(read.table.digest);
+    tables.push_back(std::move(read.table));
+  }
+  config.prices.book = std::make_shared<const budget::PriceBook>(std::move(tables));
+}
+
 Loaded Reader::finish() {
   Loaded loaded;
   settle_all(loaded);
@@ -828,6 +853,7 @@ Loaded Reader::finish() {
   const bool readable = std::ranges::none_of(problems_, [](const Problem& p) {
     return p.path.empty() && (p.kind == Kind::Syntax || p.kind == Kind::Unreadable);
   });
+  load_prices(loaded.config);
   if (readable) {
     check_listen(loaded.config);
     check_secrets(loaded.config);
@@ -901,6 +927,11 @@ Environment process_environment() {
     if (equals != std::string_view::npos) environment.emplace(line.substr(0, equals), line.substr(equals + 1));
   }
   return environment;
+}
+
+bool Config::Prices::operator==(const Prices& other) const {
+  return files == other.files && fallback_input == other.fallback_input && fallback_output == other.fallback_output &&
+         refuse_unpriced == other.refuse_unpriced && digests == other.digests;
 }
 
 Config default_config() { return parse_config("", "").config; }

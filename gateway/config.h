@@ -5,9 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace budget {
+class PriceBook;
+}
 
 namespace gateway {
 
@@ -99,6 +104,17 @@ struct Config {
     bool half_close_is_gone = true;  // half_close: gone | allow
     bool operator==(const Limits&) const = default;
   } limits{};
+
+  struct Prices {
+    std::vector<std::string> files{};
+    std::int64_t fallback_input = 5'000'000'000;  // Nano-dollars per million tokens, as the next.
+    std::int64_t fallback_output = 25'000'000'000;
+    bool refuse_unpriced = false;  // unpriced: charge | refuse
+    /// The shipped prices and those of `files`, the later over the earlier; never null.
+    std::shared_ptr<const budget::PriceBook> book{};
+    std::vector<std::string> digests{};  // Of the files' bytes: prices that have changed are another configuration.
+    bool operator==(const Prices& other) const;
+  } prices{};
 
   struct Shutdown {
     std::chrono::milliseconds drain{25'000};

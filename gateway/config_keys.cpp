@@ -53,6 +53,10 @@ void put_default_upstream(Config& config, const std::string& dialect, const Valu
   config.default_upstream[dialect] = value.text;
 }
 
+void put_unpriced(Config& config, const std::string& /*name*/, const Value& value) {
+  config.prices.refuse_unpriced = value.text == "refuse";
+}
+
 void put_half_close(Config& config, const std::string& /*name*/, const Value& value) {
   config.limits.half_close_is_gone = value.text == "gone";
 }
@@ -751,28 +755,30 @@ constexpr Key kKeys[] = {
     {.path = "prices.files",
      .type = Type::Texts,
      .standard = "[]",
-     .meaning = "Price tables of your own.",
-     .example = "[/etc/callgate/prices.yaml]",
-     .later = "prices"},
+     .meaning =
+         "Price tables of your own, or LiteLLM's; later ones win, all win over the shipped one. They are read again "
+         "with the configuration.",
+     .example = "[/etc/callgate/prices.json]",
+     .apply = put<&C::prices, &C::Prices::files>},
     {.path = "prices.fallback", .type = Type::Map, .meaning = "For models without a price."},
     {.path = "prices.fallback.input_usd_per_mtok",
      .type = Type::Money,
      .standard = "\"5.00\"",
      .meaning = "Per million input tokens.",
      .range = kUsd,
-     .later = "prices"},
+     .apply = put<&C::prices, &C::Prices::fallback_input>},
     {.path = "prices.fallback.output_usd_per_mtok",
      .type = Type::Money,
      .standard = "\"25.00\"",
      .meaning = "Per million output tokens.",
      .range = kUsd,
-     .later = "prices"},
+     .apply = put<&C::prices, &C::Prices::fallback_output>},
     {.path = "prices.unpriced",
      .type = Type::Word,
      .standard = "charge",
      .meaning = "A model without a price is charged at the fallback, or refused.",
      .words = "charge|refuse",
-     .later = "prices"},
+     .apply = put_unpriced},
     {.path = "store", .type = Type::Map, .meaning = "The ledger on disk."},
     {.path = "store.path",
      .type = Type::Text,

@@ -30,6 +30,15 @@ std::shared_ptr<const std::string> edited(const std::string& body, const classif
   return out;
 }
 
+/// "api.groq.com" of "https://api.groq.com:443/openai".
+std::string_view host_of(std::string_view url) {
+  url.remove_prefix(std::min(url.find("://") + 3, url.size()));
+  return url.substr(0, url.find_first_of("/:"));
+}
+
+/// Nano-dollars per million tokens, as one writes prices, are a thousand times the pico-dollars of one.
+budget::PicoUsd per_token(std::int64_t nano_per_mtok) { return budget::PicoUsd{nano_per_mtok / 1'000}; }
+
 bool is_sdk_retry(const classifier::Headers& headers) {
   const auto count = classifier::find(headers, "x-stainless-retry-count");
   return count && *count != "0" && !count->empty();
@@ -51,6 +60,7 @@ std::shared_ptr<const Directory> directory_of(const Config& config) {
     target->dialect = classifier::find_dialect(upstream.dialect);
     target->url_is_complete = upstream.url.find('/', upstream.url.find("://") + 3) != std::string::npos &&
                               !is_built_in({"upstreams", upstream.name});
+    target->provider = budget::provider_of(host_of(upstream.url), upstream.name);
     target->wire = std::move(wire);
     directory->upstreams[upstream.name] = std::move(target);
   }
@@ -64,6 +74,10 @@ std::shared_ptr<const CallPolicy> policy_of(const Config& config) {
                    retry_of(config.retry, config.retry.backfill)};
   policy->stream = config.stream;
   policy->hold_unary = config.hold_unary;
+  policy->prices = config.prices.book;
+  policy->fallback =
+      budget::flat_price(per_token(config.prices.fallback_input), per_token(config.prices.fallback_output));
+  policy->refuse_unpriced = config.prices.refuse_unpriced;
   return policy;
 }
 

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 
+#include "budget/price.h"
 #include "gateway/json_out.h"
 
 namespace gateway {
@@ -193,6 +194,8 @@ void write_attempt(Fields& fields, const AttemptRow& attempt) {
   fields.ms("ms", attempt.took);
   fields.truth("possibly_billed", attempt.possibly_billed);
   text_if_any(fields, "provider_request_id", attempt.provider_request_id, kNameMax);
+  text_if_any(fields, "cost_usd", attempt.cost ? budget::usd_text(*attempt.cost) : std::string{}, kIdMax);
+  text_if_any(fields, "cost_source", attempt.cost_source, kIdMax);
   fields.close();
 }
 
@@ -238,6 +241,7 @@ void write_call(Fields fields, const CallRecord& record) {
   fields.number("bytes_out", record.bytes_out);
   write_usage(fields, record.usage.tokens);
   text_if_any(fields, "finish", record.usage.finish.value_or(""), kIdMax);
+  text_if_any(fields, "cost_usd", record.cost ? budget::usd_text(*record.cost) : std::string{}, kIdMax);
 }
 
 }  // namespace

@@ -210,6 +210,7 @@ enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning
 constexpr std::array kKinds = {"input"sv, "cache_read"sv, "cache_write"sv, "output"sv, "reasoning"sv};
 enum class Source : std::uint8_t { RetryAfter, Computed };
 constexpr std::array kSources = {"retry_after"sv, "computed"sv};
+constexpr std::array kCostSources = {"table"sv, "fallback"sv};
 enum class Side : std::uint8_t { Caller, Upstream, Gateway };
 constexpr std::array kSides = {"caller"sv, "upstream"sv, "gateway"sv};
 
@@ -294,6 +295,7 @@ class Metrics::Impl {
         .Observe(seconds(record.duration));
     count_attempts(record, model);
     count_tokens(record, upstream, model, tenant);
+    count_cost(record, model, tenant);
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
     if (record.outcome == Outcome::Refused) refusals_.at({limits_.learn(record.reason)}).Increment();
@@ -381,6 +383,18 @@ class Metrics::Impl {
     const bool known = in_rows || record.usage.tokens;
     if (was_answer && !known && is_charged(record.operation)) usage_missing_.at({upstream}).Increment();
   }
+  void count_cost(const CallRecord& record, Id model, Id tenant) {
+    constexpr double kNanoInDollar = 1e9;
+    for (const AttemptRow& attempt : record.attempts) {
+      if (!attempt.cost) continue;
+      const Id upstream = upstreams_.id_of(attempt.upstream);
+      const double usd = static_cast<double>(attempt.cost->value) / kNanoInDollar;
+      cost_.at({upstream, model, tenant, cost_sources_.id_of(attempt.cost_source)}).Increment(usd);
+      if (attempt.cost_source == "fallback") price_missing_.at({upstream}).Increment();
+      const bool was_it = &attempt == &record.attempts.back() && record.outcome == Outcome::Answered;
+      if (!was_it) retry_cost_.at({upstream, model, tenant}).Increment(usd);
+    }
+  }
   // In disjoint kinds, so that a sum over them counts nothing twice.
   void add_tokens(const classifier::TokenCounts& tokens, Id upstream, Id model, Id tenant) {
     const std::int64_t written = tokens.cache_write_5m + tokens.cache_write_1h;
@@ -401,6 +415,7 @@ class Metrics::Impl {
     for (Id side = 1; side < sides_.size(); ++side) streams_broken_.at({upstream, side});
     possibly_billed_.at({upstream});
     usage_missing_.at({upstream});
+    price_missing_.at({upstream});
   }
   // A counter that appears with its first event hides that event from rate() and increase().
   void start_at_zero() {
@@ -453,6 +468,7 @@ class Metrics::Impl {
   Vocabulary levels_{kLevels};
   Vocabulary kinds_{kKinds};
   Vocabulary sources_{kSources};
+  Vocabulary cost_sources_{kCostSources};
   Vocabulary sides_{kSides};
   Vocabulary versions_{kVersions};
   Vocabulary reload_results_{kReloadResults};
@@ -497,6 +513,13 @@ class Metrics::Impl {
                                         "Requests that were refused before they became a call.", {{"code", &codes_}});
   Counters tokens_ = counters("callgate_tokens_total", "Tokens as providers reported them, in disjoint kinds.",
                               {upstream_, model_, tenant_, {"kind", &kinds_}});
+  Counters cost_ = counters("callgate_cost_usd_total", "What reported tokens cost, of all attempts.",
+                            {upstream_, model_, tenant_, {"source", &cost_sources_}});
+  Counters retry_cost_ =
+      counters("callgate_retry_cost_usd_total", "The part of it for attempts whose answer nobody got.",
+               {upstream_, model_, tenant_});
+  Counters price_missing_ =
+      counters("callgate_price_missing_total", "Attempts at models without a price.", {upstream_});
   Counters usage_missing_ =
       counters("callgate_usage_missing_total", "Answers whose provider did not report usage.", {upstream_});
   Histograms first_token_ =

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "budget/lane.h"
+#include "budget/units.h"
 #include "classifier/usage.h"
 #include "classifier/verdict.h"
 
@@ -37,6 +38,8 @@ struct AttemptRow {
   std::chrono::microseconds took{0};
   std::string provider_request_id{};
   classifier::Usage usage{};
+  std::optional<budget::NanoUsd> cost{};  // Of what the provider reported; nothing: unknown, which is not zero.
+  std::string_view cost_source{};         // "table" or "fallback" (the model has no price), a literal; else empty.
 };
 
 /// All that is remembered of a call: log line, metrics and ledger row are made from this.
@@ -59,7 +62,8 @@ struct CallRecord {
   classifier::Class cls = classifier::Class::None;
   std::string_view reason{};  // Our own word for a refusal or for giving up (a literal), else empty.
   std::vector<AttemptRow> attempts{};
-  classifier::Usage usage{};  // Of the attempt that answered (or broke off).
+  classifier::Usage usage{};              // Of the attempt that answered (or broke off).
+  std::optional<budget::NanoUsd> cost{};  // Of all attempts of which it is known.
   std::chrono::microseconds queued{0};
   std::chrono::microseconds backed_off{0};
   std::optional<std::chrono::microseconds> first_content{};

@@ -1,0 +1,14 @@
+#pragma once
+// What did an attempt cost, at the prices under which its call began?
+
+#include "gateway/call.h"
+
+namespace gateway {
+
+/// Sets cost and cost_source of the row from its usage; usage that was not reported leaves them empty.
+void price_attempt(const Call& call, WallTime now, AttemptRow& row);
+
+/// May the call be made where models without a price are refused?
+[[nodiscard]] bool may_be_priced(const Call& call, WallTime now);
+
+}  // namespace gateway
