@@ -8,7 +8,8 @@
 namespace budget {
 namespace {
 
-__extension__ typedef __int128 Wide;  // In 10^-18 USD: a rate times a count times millionths.
+// In 10^-18 USD: a rate times a count times millionths. Only this form of the extension is let pass by -Wpedantic.
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using)
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr Wide kMostWide = (((static_cast<Wide>(1) << 126) - 1) << 1) + 1;

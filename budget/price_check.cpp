@@ -7,7 +7,7 @@
 namespace budget {
 namespace {
 
-__extension__ typedef __int128 Wide;
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): this form is let pass by -Wpedantic.
 
 struct Bound {
   Tier tier;

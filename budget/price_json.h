@@ -20,9 +20,9 @@ struct JsonMember;
 struct Json {
   enum class Kind : std::uint8_t { Null, Bool, Number, String, List, Map };
   Kind kind = Kind::Null;
-  std::size_t at = 0;                 // Byte offset.
-  std::string text{};                 // Of a number as it is written, of a string decoded, "true" or "false".
-  std::vector<JsonMember> members{};  // Of a map by name, once each (the last one counts), of a list without names.
+  std::size_t at = 0;               // Byte offset.
+  std::string text{};               // Of a number as it is written, of a string decoded, "true" or "false".
+  std::vector<JsonMember> members;  // Of a map by name, once each (the last one counts), of a list without names.
   [[nodiscard]] const Json* find(std::string_view name) const;  // Null if there is none.
 };
 struct JsonMember {
