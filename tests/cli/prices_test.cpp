@@ -139,7 +139,7 @@ TEST_F(Prices, say_what_was_meant_where_a_word_is_wrong) {
       {{"show", "gpt-5", "--usage", "input=1.5"}, 2, "--usage needs a whole number: input=1000 (has \"input=1.5\")"},
       {{"show", "gpt-5", "--usage", "input"}, 2, "--usage needs a whole number"},
       {{"show", "gpt-5", "--usage", "input=-5"}, 2, "--usage needs a whole number"},
-      {{"show", "gpt-5", "--usage", ""}, 2, "--usage knows no"},
+      {{"show", "gpt-5", "--usage", ""}, 2, "--usage must not be empty"},
       {{"show", "gpt-5", "--tier", "quick"}, 2, "--tier knows standard, flex, priority and batch"},
       {{"show", "gpt-5", "--date", "tomorrow"}, 2, "--date needs a date such as 2026-09-01"},
       {{"show", "gpt-55"}, 4, "callgate prices show: gpt-55: no price for it"},

@@ -652,6 +652,9 @@ TEST(Config, says_what_is_wrong_with_overrides_and_names_them) {
       "--set: error: queue.total: must be between 1 and 1000000 (is 0)\n");
 }
 
+/// A file of prices that is there.
+const std::string kPrices = std::string{PROJECT_ROOT} + "/budget/prices.json";
+
 /// Another value for a key than its default, within its range.
 std::string other_value(const gateway::Key& key) {
   if (key.path == "upstreams.*.url") return "https://other.example.com";
@@ -661,6 +664,7 @@ std::string other_value(const gateway::Key& key) {
   if (key.path == "upstreams.*.http") return "2";
   if (key.path == "default_upstream.*") return "groq";
   if (key.path == "limits.buffered_bytes") return "100MiB";
+  if (key.path == "prices.files") return kPrices;
   switch (key.type) {
     case gateway::Type::Flag:
       return key.standard == "true" ? "false" : "true";
@@ -670,6 +674,8 @@ std::string other_value(const gateway::Key& key) {
       return "900KiB";
     case gateway::Type::Integer:
       return "3";
+    case gateway::Type::Money:
+      return "3.5";
     case gateway::Type::Address:
       return "127.0.0.1:7777";
     case gateway::Type::Word:

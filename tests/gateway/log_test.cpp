@@ -92,7 +92,10 @@ CallRecord answered() {
                       .status = 200,
                       .waited_before = 640ms,
                       .took = 8'269'100us,
-                      .provider_request_id = "req_011B"}};
+                      .provider_request_id = "req_011B",
+                      .cost = budget::NanoUsd{9'315'000},
+                      .cost_source = "table"}};
+  record.cost = budget::NanoUsd{9'315'000};
   record.usage.tokens = classifier::TokenCounts{.input = 4908, .cached_input = 4096, .output = 377, .reasoning = 120};
   record.usage.model = "claude-sonnet-4-5-20250929";
   record.usage.finish = "end_turn";

@@ -60,6 +60,8 @@ void work_everything(Metrics& metrics) {
   hard.first_content = 120ms;
   hard.attempts = {attempt(1, Class::Timeout, 0), attempt(2, Class::RateLimited, 429), attempt(3, Class::None, 200)};
   hard.attempts[0].possibly_billed = true;
+  hard.attempts[0].cost = budget::NanoUsd{1'500'000'000};
+  hard.attempts[0].cost_source = "fallback";
   hard.attempts[1].waited_before = 500ms;
   hard.attempts[2].waited_before = 2s;
   hard.attempts[2].waited_for_hint = true;
