@@ -44,7 +44,9 @@ EndpointAnswer problem(int status, std::string_view title, std::string_view deta
 }
 
 EndpointAnswer no_answer() {
-  return problem(503, "No answer in time", "The I/O thread did not answer in time; ask again, and look at /livez.");
+  return problem(503,
+                 "No answer in time",
+                 "The I/O thread is busy (look at /livez), or the configuration is still being written; ask again.");
 }
 
 /// A token may be rotated at any time, and its file be away, empty or half written for a moment: the last good one

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -132,6 +133,35 @@ TEST(Reload, a_file_that_is_written_in_place_is_taken) {
   std::ofstream{house.callgate.config_file(), std::ios::binary} << config_for(house.provider, 9);
   house.log("reloaded");
   EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "9");
+}
+
+// The first half is a configuration too: one in which openai has its built-in URL.
+TEST(Reload, half_a_file_is_never_taken) {
+  House house;
+  const std::string url = house.setting("upstreams.openai.url");
+  const std::string half =
+      "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams:\n  anthropic: {url: " + house.provider.url() +
+      "}\n";
+  const std::pair<const char*, std::function<void()>> kTriggers[] = {
+      {"a signal", [&] { house.callgate.process().signal(SIGHUP); }},
+      {"a file beside it",
+       [&] { std::ofstream{std::filesystem::path{house.callgate.config_file()}.replace_filename("beside")} << "x"; }},
+      {"the admin API", [&] { EXPECT_EQ(house.admin("POST", "/v1/reload").status, 503) << "not in time"; }},
+  };
+  int concurrent = 10;
+  for (const auto& [name, trigger] : kTriggers) {
+    SCOPED_TRACE(name);
+    std::ofstream file{house.callgate.config_file(), std::ios::binary};
+    file << half << std::flush;
+    trigger();
+    support::dawdle(500ms);
+    EXPECT_EQ(house.setting("upstreams.openai.url"), url);
+    EXPECT_EQ(house.call(), 200);
+    file << "  openai: {url: " << house.provider.url() << ", limits: {concurrent: " << ++concurrent << "}}\n";
+    file.close();
+    EXPECT_EQ(house.log("reloaded").at("changed"), "upstreams.openai.limits.concurrent");
+    EXPECT_EQ(house.setting("upstreams.openai.url"), url);
+  }
 }
 
 TEST(Reload, a_file_that_is_away_or_empty_is_waited_for_and_then_refused) {
