@@ -669,6 +669,16 @@ TEST(Admin, on_a_socket_file_is_for_its_owner_and_group) {
   EXPECT_FALSE(std::filesystem::exists(socket));
 }
 
+TEST(Admin, leaves_alone_what_came_to_its_socket_s_place) {
+  support::TempDir folder;
+  const std::string socket = folder.path() + "/admin.sock";
+  Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, admin: \"unix:" + socket + "\"}\n"};
+  std::filesystem::remove(socket);
+  std::ofstream{socket} << "precious";
+  EXPECT_EQ(callgate.stop(), 0);
+  EXPECT_TRUE(std::filesystem::exists(socket));
+}
+
 TEST(Admin, a_taken_port_is_named_with_the_mend) {
   House house;
   const std::string address = house.callgate.admin_url().substr(7);
