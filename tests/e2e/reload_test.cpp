@@ -679,6 +679,39 @@ TEST(Admin, leaves_alone_what_came_to_its_socket_s_place) {
   EXPECT_TRUE(std::filesystem::exists(socket));
 }
 
+// Its configuration comes through a pipe, so that it is held where it has not begun.
+TEST(Signals, before_callgate_listens_do_not_kill_it) {
+  const std::vector<std::string> command{CALLGATE_EXE,
+                                         "serve",
+                                         "--config",
+                                         "-",
+                                         "--set",
+                                         "listen.data=127.0.0.1:0",
+                                         "--set",
+                                         "listen.health=127.0.0.1:0",
+                                         "--set",
+                                         "listen.admin=127.0.0.1:0"};
+  const auto ignores_hang_ups = [](const support::Process& process) {
+    std::ifstream status{"/proc/" + std::to_string(process.pid()) + "/status"};
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("SigIgn:")) return (std::stoull(line.substr(7), nullptr, 16) >> (SIGHUP - 1) & 1U) == 1;
+    }
+    return false;
+  };
+  support::Process hung_up{command};
+  ASSERT_TRUE(eventually([&] { return ignores_hang_ups(hung_up); }));
+  hung_up.signal(SIGHUP);
+  hung_up.close_stdin();
+  hung_up.json_line("listening");
+  hung_up.signal(SIGTERM);
+  EXPECT_EQ(hung_up.wait(), 0);
+
+  support::Process ended{command};
+  ASSERT_TRUE(eventually([&] { return ignores_hang_ups(ended); }));
+  ended.signal(SIGTERM);
+  EXPECT_EQ(ended.wait(), 0);
+}
+
 TEST(Admin, a_taken_port_is_named_with_the_mend) {
   House house;
   const std::string address = house.callgate.admin_url().substr(7);
