@@ -284,8 +284,11 @@ class Endpoint::Impl {
         if (now >= connection.until) connection.doing = Connection::Doing::Over;
       }
       if (polled[1].revents != 0) accept_all();
-      std::erase_if(connections_, [](const Connection& c) { return c.doing == Connection::Doing::Over; });
+      forget_finished();
     }
+  }
+  void forget_finished() {
+    std::erase_if(connections_, [](const Connection& c) { return c.doing == Connection::Doing::Over; });
   }
   [[nodiscard]] int milliseconds_to_wait(Clock::time_point now) const {
     auto until = now + 1h;
@@ -303,13 +306,19 @@ class Endpoint::Impl {
         accept_again_ = Clock::now() + kAcceptPause;
         return;
       }
-      if (connections_.size() >= kConnectionsMax) connections_.erase(stalest());
+      if (connections_.size() >= kConnectionsMax) make_room();
       connections_.push_back({.fd = std::move(fd), .until = Clock::now() + kHeadTime});
       go_on(connections_.back());
     }
   }
-  std::list<Connection>::iterator stalest() {
-    return std::ranges::min_element(connections_, {}, [](const Connection& c) { return c.until; });
+  /// Nobody who has asked is sent away for it, as long as there is one who has not.
+  void make_room() {
+    for (Connection& connection : connections_) go_on(connection);  // What they asked may be there by now.
+    forget_finished();
+    if (connections_.size() < kConnectionsMax) return;
+    connections_.erase(std::ranges::min_element(connections_, {}, [](const Connection& c) {
+      return std::pair{c.doing, c.until};
+    }));
   }
 
   void go_on(Connection& connection) {
