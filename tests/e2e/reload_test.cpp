@@ -546,13 +546,29 @@ TEST(Admin, answers_only_whom_and_what_it_should) {
       {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Length: 0\r\n\r\n",
        403,
        "Origin"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nOrigin:\r\n\r\n", 403, "Origin"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nOrigin: \r\n\r\n", 403, "Origin"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nOrigin : x\r\n\r\n", 400, "malformed"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nX: y\r\n Origin: x\r\n\r\n", 400, "white space"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost:evil\r\n\r\n", 403, "listen.hosts"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost:1:evil\r\n\r\n", 403, "listen.hosts"},
+      {"GET http://evil.example/v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", 403, "listen.hosts"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+       400,
+       "malformed"},
+      {"POST /v1/reload HTTP/1.1\nHost: localhost\n\n", 400, "CR and LF"},
+      {"nonsense\r\n\r\n", 400, "malformed"},
+      {"PROPFIND /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "Only GET"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(5'000, 'x') + "\r\n\r\n", 431, "4096"},
       {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "POST /v1/reload"},
       {"GET /v1/reload HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "POST"},
       {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n{}\n", 200, "unchanged"},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413, ""},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400, ""},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, ""},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411, ""},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413, "too large"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+       400,
+       "malformed"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, "malformed"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411, "Length"},
   };
   const int port = std::stoi(house.callgate.admin_url().substr(house.callgate.admin_url().rfind(':') + 1));
   for (const Row& row : kRows) {
@@ -562,7 +578,12 @@ TEST(Admin, answers_only_whom_and_what_it_should) {
     const Response answer = client.read_response();
     EXPECT_EQ(answer.status, row.status);
     EXPECT_NE(answer.body.find(row.told), std::string::npos) << answer.body;
-    EXPECT_EQ(answer.header("allow"), row.status == 405 ? "POST" : "");
+    EXPECT_EQ(answer.header("allow").empty(), row.status != 405);
+    if (answer.status == 200) continue;
+    EXPECT_EQ(answer.header("content-type"), "application/problem+json");
+    const Json problem = Json::parse(answer.body);
+    EXPECT_EQ(problem.at("status"), row.status);
+    EXPECT_FALSE(problem.at("title").get<std::string>().empty());
   }
 }
 
