@@ -1,5 +1,7 @@
 #include "cli/serve.h"
 
+#include <csignal>
+#include <cstdlib>
 #include <ostream>
 #include <stdexcept>
 
@@ -7,8 +9,19 @@
 #include "gateway/process.h"
 
 namespace cli {
+namespace {
+
+/// Until the sidecar listens to signals. Reading the configuration from a pipe may take long, so they are not just
+/// blocked. Whatever a SIGHUP wants to be read is read then: the file's stamp tells.
+void take_signals_from_the_start() {
+  std::signal(SIGHUP, SIG_IGN);
+  for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { std::_Exit(0); });  // Nothing has begun.
+}
+
+}  // namespace
 
 int serve(const Arguments& arguments, Terminal& terminal) {
+  take_signals_from_the_start();
   const std::string file = config_file(arguments);
   const gateway::FileStamp stamp = gateway::stamp_of(file);  // Before it is read, so that no change is missed.
   const gateway::Loaded loaded = load(arguments, terminal);

@@ -44,7 +44,9 @@ EndpointAnswer problem(int status, std::string_view title, std::string_view deta
 }
 
 EndpointAnswer no_answer() {
-  return problem(503, "No answer in time", "The I/O thread did not answer in time; ask again, and look at /livez.");
+  return problem(503,
+                 "No answer in time",
+                 "The I/O thread is busy (look at /livez), or the configuration is still being written; ask again.");
 }
 
 /// A token may be rotated at any time, and its file be away, empty or half written for a moment: the last good one
@@ -161,6 +163,7 @@ class AdminServer::Impl {
     options.example = "127.0.0.1:4602, [::1]:4602 or unix:/run/callgate/admin.sock";
     options.on_file = true;
     options.body_max = kBodyMax;
+    options.refuse = [](int status, std::string_view why) { return problem(status, reason_of(status), why); };
     options.answer = [this](const EndpointRequest& request) {
       std::optional<EndpointAnswer> refused = refusal_of(request);
       return refused ? std::move(*refused) : answer_to(request);
@@ -183,21 +186,16 @@ class AdminServer::Impl {
 
   std::optional<EndpointAnswer> refusal_of(const EndpointRequest& request) {
     take_next_access();
-    // A web page must not be able to ask for anything, by its own name for us or by ours.
-    const auto count = [&](std::string_view name) {
-      return std::ranges::count_if(request.headers,
-                                   [&](const auto& h) { return classifier::same_name(h.name, name); });
-    };
-    if (count("host") != 1) return problem(400, "Bad request", "Exactly one Host header is needed.");
-    const std::string_view host = *classifier::find(request.headers, "host");
+    // A web page must not be able to ask for anything, by its own name for us or by ours. An Origin is refused with
+    // the head.
     const bool any = !own_address_.unix_path.empty();
-    if (!allows({access_.hosts, any}, host) && !allows({own_names_, any}, host)) {
+    if (!allows({access_.hosts, any}, request.authority) && !allows({own_names_, any}, request.authority)) {
       return problem(403, "Forbidden", "This Host is not among listen.hosts.");
     }
-    if (count("origin") > 0) return problem(403, "Forbidden", "Web pages are not answered (an Origin header).");
     if (!access_.token.given()) return std::nullopt;
     token_.refresh(sources_.environment);
-    if (count("authorization") == 1) {
+    const auto named = [](const classifier::Header& h) { return classifier::same_name(h.name, "authorization"); };
+    if (std::ranges::count_if(request.headers, named) == 1) {
       const std::string_view shown = *classifier::find(request.headers, "authorization");
       if (classifier::same_name(shown.substr(0, kBearer.size()), kBearer) &&
           token_.is(shown.substr(kBearer.size()))) {

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/http_head.h"
 #include "gateway/listener.h"
 
 namespace gateway {
@@ -62,51 +63,37 @@ class Fd {
   int fd_;
 };
 
-/// HTTP around the answers.
+/// Writes answers.
 class Pages : private httplib::Server {
  public:
-  explicit Pages(const EndpointOptions& options) : options_(options) {
+  Pages() {
     // Before all else that a Server does: no route or file is looked for.
-    set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      give(request, response);
+    set_pre_routing_handler([this](const httplib::Request&, httplib::Response& response) {
+      response.status = answer_.status;
+      response.set_content(std::move(answer_.body), answer_.type);
+      for (const auto& [name, value] : answer_.headers) response.set_header(name, value);
       return HandlerResponse::Handled;
     });
   }
 
-  /// `head` is a whole request head; the answer always ends the connection.
-  std::string answer(const std::string& head, bool spare_memory) {
-    spare_memory_ = spare_memory;
+  /// As it goes over the wire; it always ends the connection. `asked`: nothing if that could not be told.
+  std::string written(EndpointAnswer answer, const RequestHead* asked) {
+    answer_ = std::move(answer);
+    // What it needs to know of the request, and no more: a page asked for as a thousand overlapping ranges would be a
+    // thousand pages.
+    std::string head = asked && asked->method == "HEAD" ? "HEAD / HTTP/1.1\r\n" : "GET / HTTP/1.1\r\n";
+    const auto encodings = asked ? classifier::find(asked->headers, "accept-encoding") : std::nullopt;
+    if (encodings) head += "Accept-Encoding: " + std::string{*encodings} + "\r\n";
+    head += "\r\n";
     httplib::detail::BufferStream both_ways;  // The answer is appended to what was to be read.
     both_ways.write(head.data(), head.size());
     bool closed = false;
-    process_request(both_ways, true, closed, [](httplib::Request& request) {
-      request.ranges.clear();  // A page asked for as a thousand overlapping ranges would be a thousand pages.
-      request.headers.erase("Expect");
-    });
+    process_request(both_ways, true, closed, nullptr);
     return both_ways.get_buffer().substr(head.size());
   }
 
  private:
-  void give(const httplib::Request& from, httplib::Response& response) const {
-    EndpointRequest request;
-    request.method = from.method;
-    request.path = from.path;
-    request.spare_memory = spare_memory_;
-    for (const auto& [name, value] : from.headers) request.headers.push_back({name, value});
-    EndpointAnswer answer;
-    try {
-      answer = options_.answer(request);
-    } catch (const std::exception&) {
-      answer.status = 503;
-      answer.body = "the page could not be made\n";
-    }
-    response.status = answer.status;
-    response.set_content(std::move(answer.body), answer.type);
-    for (const auto& [name, value] : answer.headers) response.set_header(name, value);
-  }
-
-  const EndpointOptions& options_;
-  bool spare_memory_ = false;
+  EndpointAnswer answer_{};
 };
 
 struct Connection {
@@ -115,6 +102,8 @@ struct Connection {
   Clock::time_point until{};
   Doing doing = Doing::Reading;
   std::string in{};
+  std::optional<RequestHead> head{};  // Read and good; its body is waited for …
+  std::size_t whole = 0;              // … until so many bytes are in.
   std::string answer{};
   std::size_t sent = 0;
 };
@@ -153,43 +142,6 @@ std::string mend_of(const EndpointOptions& options, int error) {
     default:
       return "set " + options.key + " to another address";
   }
-}
-
-/// A request's end, as far as its head tells: its length with the body, or the status of its refusal.
-struct Framing {
-  std::size_t length = 0;
-  int refused = 0;
-};
-Framing framing_of(std::string_view head, std::size_t body_max) {
-  Framing framing{.length = head.size()};
-  if (body_max == 0) return framing;
-  std::optional<std::size_t> body;
-  for (std::size_t at = head.find("\r\n"); at + 2 < head.size();) {
-    const std::size_t next = head.find("\r\n", at + 2);
-    std::string_view line = head.substr(at + 2, next - at - 2);
-    at = next;
-    const std::string_view name = line.substr(0, line.find(':'));
-    if (classifier::same_name(name, "transfer-encoding")) return {.refused = 411};
-    if (!classifier::same_name(name, "content-length")) continue;
-    line.remove_prefix(std::min(name.size() + 1, line.size()));
-    while (line.starts_with(' ')) line.remove_prefix(1);
-    while (line.ends_with(' ')) line.remove_suffix(1);
-    std::uint64_t length = 0;
-    const auto read = std::from_chars(line.data(), line.data() + line.size(), length);
-    if (body || line.empty() || read.ptr != line.data() + line.size()) return {.refused = 400};
-    if (read.ec != std::errc{} || length > body_max) return {.refused = 413};
-    body = length;
-  }
-  framing.length += body.value_or(0);
-  return framing;
-}
-
-std::string refusal(int status) {
-  const std::string reason = status == 400   ? "Bad Request"
-                             : status == 411 ? "Length Required"
-                             : status == 413 ? "Content Too Large"
-                                             : "Request Header Fields Too Large";
-  return "HTTP/1.1 " + std::to_string(status) + " " + reason + "\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 }
 
 // Without SO_REUSEPORT: a second callgate must be told that the address is taken, not given half of the probes.
@@ -237,8 +189,7 @@ std::string address_of(const Fd& listener) {
 
 class Endpoint::Impl {
  public:
-  explicit Impl(EndpointOptions options)
-      : options_(std::move(options)), pages_(options_), stopper_(::eventfd(0, EFD_CLOEXEC)) {
+  explicit Impl(EndpointOptions options) : options_(std::move(options)), stopper_(::eventfd(0, EFD_CLOEXEC)) {
     if (stopper_.get() < 0) throw std::runtime_error("no event descriptor for a listener: out of descriptors?");
     if (options_.on_file && options_.address.starts_with(kUnix)) {
       file_ = Listener{options_.address};
@@ -284,8 +235,11 @@ class Endpoint::Impl {
         if (now >= connection.until) connection.doing = Connection::Doing::Over;
       }
       if (polled[1].revents != 0) accept_all();
-      std::erase_if(connections_, [](const Connection& c) { return c.doing == Connection::Doing::Over; });
+      forget_finished();
     }
+  }
+  void forget_finished() {
+    std::erase_if(connections_, [](const Connection& c) { return c.doing == Connection::Doing::Over; });
   }
   [[nodiscard]] int milliseconds_to_wait(Clock::time_point now) const {
     auto until = now + 1h;
@@ -303,13 +257,19 @@ class Endpoint::Impl {
         accept_again_ = Clock::now() + kAcceptPause;
         return;
       }
-      if (connections_.size() >= kConnectionsMax) connections_.erase(stalest());
+      if (connections_.size() >= kConnectionsMax) make_room();
       connections_.push_back({.fd = std::move(fd), .until = Clock::now() + kHeadTime});
       go_on(connections_.back());
     }
   }
-  std::list<Connection>::iterator stalest() {
-    return std::ranges::min_element(connections_, {}, [](const Connection& c) { return c.until; });
+  /// Nobody who has asked is sent away for it, as long as there is one who has not.
+  void make_room() {
+    for (Connection& connection : connections_) go_on(connection);  // What they asked may be there by now.
+    forget_finished();
+    if (connections_.size() < kConnectionsMax) return;
+    connections_.erase(std::ranges::min_element(connections_, {}, [](const Connection& c) {
+      return std::pair{c.doing, c.until};
+    }));
   }
 
   void go_on(Connection& connection) {
@@ -326,17 +286,50 @@ class Endpoint::Impl {
       return;
     }
     connection.in.append(bytes.data(), static_cast<std::size_t>(got));
-    const std::size_t end = connection.in.find("\r\n\r\n");
-    if (end == std::string::npos && connection.in.size() < kHeadMax) return;
-    if (end < kHeadMax) {
-      const std::string head = connection.in.substr(0, end + 4);
-      const Framing framing = framing_of(head, options_.body_max);
-      if (framing.refused == 0 && connection.in.size() < framing.length) return;
-      connection.answer =
-          framing.refused != 0 ? refusal(framing.refused) : pages_.answer(head, bytes_to_send() > kAnswersMax);
-    } else {
-      connection.answer = refusal(431);
+    if (!connection.head) read_head_of(connection);
+    if (connection.doing != Connection::Doing::Reading || !connection.head) return;
+    if (connection.in.size() < connection.whole) return;
+    EndpointRequest request;
+    request.method = connection.head->method;
+    request.path = connection.head->target.substr(0, connection.head->target.find('?'));
+    request.authority = connection.head->authority;
+    request.headers = connection.head->headers;
+    request.spare_memory = bytes_to_send() > kAnswersMax;
+    EndpointAnswer answer;
+    try {
+      answer = options_.answer(request);
+    } catch (const std::exception&) {
+      answer.status = 503;
+      answer.body = "the page could not be made\n";
     }
+    reply(connection, std::move(answer));
+  }
+  void read_head_of(Connection& connection) {
+    HeadScan scan;
+    const HeadScan::Seen seen = scan.look(std::string_view{connection.in}.substr(0, kHeadMax));
+    if (seen == HeadScan::Seen::Malformed) return refuse(connection, 400, scan.fault());
+    if (seen == HeadScan::Seen::Incomplete) {
+      if (connection.in.size() >= kHeadMax) refuse(connection, 431, "The request's head has more than 4096 bytes.");
+      return;
+    }
+    auto head = read_head(std::string_view{connection.in}.substr(0, scan.size()), {.allowed = {}, .any = true});
+    if (!head) return refuse(connection, head.error().status, head.error().message);
+    connection.whole = scan.size();
+    if (options_.body_max > 0) {
+      if (head->chunked) return refuse(connection, 411, "A body needs a Content-Length here.");
+      if (head->length > options_.body_max) return refuse(connection, 413, "The body is too large.");
+      connection.whole += head->length;
+    }
+    connection.head = std::move(*head);
+  }
+  void refuse(Connection& connection, int status, std::string_view why) {
+    EndpointAnswer answer;
+    if (options_.refuse) answer = options_.refuse(status, why);
+    answer.status = status;
+    reply(connection, std::move(answer));
+  }
+  void reply(Connection& connection, EndpointAnswer answer) {
+    connection.answer = pages_.written(std::move(answer), connection.head ? &*connection.head : nullptr);
     connection.doing = Connection::Doing::Answering;
     connection.until = Clock::now() + kAnswerTime;  // Not sooner: the answer may have taken seconds.
   }

@@ -1,13 +1,15 @@
 #pragma once
 // A listener for few, short requests (probes, scrapes, the admin API), on a thread of its own.
 //
-// cpp-httplib reads the requests and writes the answers, but does not listen: its pool gives each open connection a
-// thread, so that a hundred silent ones keep a probe waiting for more than 20 s (measured), and kubelet restarts us.
+// Heads are read as strictly as those of calls (http_head.h). cpp-httplib writes the answers, but does not listen:
+// its pool gives each open connection a thread, so that a hundred silent ones keep a probe waiting for more than 20 s
+// (measured), and kubelet restarts us.
 
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "classifier/headers.h"
 
@@ -15,9 +17,10 @@ namespace gateway {
 
 struct EndpointRequest {
   std::string method{};
-  std::string path{};  // Without the query.
-  classifier::Headers headers{};
-  bool spare_memory = false;  // Many answers wait in memory for slow readers: give no large one.
+  std::string path{};             // Without the query.
+  std::string authority{};        // What Host says.
+  classifier::Headers headers{};  // As in RequestHead.
+  bool spare_memory = false;      // Many answers wait in memory for slow readers: give no large one.
 };
 
 struct EndpointAnswer {
@@ -36,6 +39,8 @@ struct EndpointOptions {
   std::size_t body_max{};  // Bodies are read and dropped up to here, larger ones refused. 0: no body is waited for.
   /// On the endpoint's thread; while it works, others wait.
   std::function<EndpointAnswer(const EndpointRequest&)> answer{};
+  /// To what is no request that could be answered; `why` is for people. Not given: no body.
+  std::function<EndpointAnswer(int status, std::string_view why)> refuse{};
 };
 
 class Endpoint {

@@ -20,17 +20,22 @@ namespace fs = std::filesystem;
 constexpr milliseconds kSeldom{10'000};
 constexpr milliseconds kSoon{1'000};
 constexpr int kLinksMax = 40;
-// Not IN_MODIFY: a database that writes in the same folder would wake us all day. A file's writer closes it.
+// Not IN_MODIFY of a folder: a database that writes in the same folder would wake us all day. A file's writer closes
+// it.
 constexpr std::uint32_t kEvents = IN_CLOSE_WRITE | IN_ATTRIB | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO |
                                   IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+constexpr std::uint32_t kOwnEvents = IN_MODIFY | IN_CLOSE_WRITE;
 
 long long nanoseconds(const timespec& time) {
   return static_cast<long long>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-/// The folders whose entries decide what stands under this name: of each symbolic link on the way, and of the file.
-std::set<fs::path> folders_on_the_way(const fs::path& file) {
-  std::set<fs::path> folders;
+struct Way {
+  std::set<fs::path> folders{};  // Whose entries decide what stands under a name: of each link, and of the file.
+  fs::path end{};                // The file, without any link.
+};
+Way way_to(const fs::path& file) {
+  Way way;
   std::error_code error;
   const fs::path whole = fs::absolute(file, error);
   std::deque<fs::path> rest(whole.begin(), whole.end());
@@ -39,7 +44,7 @@ std::set<fs::path> folders_on_the_way(const fs::path& file) {
     const fs::path part = rest.front();
     rest.pop_front();
     const fs::path target = fs::read_symlink(done / part, error);
-    if (!error || rest.empty()) folders.insert(done);
+    if (!error || rest.empty()) way.folders.insert(done);
     if (error) {
       done /= part;
       continue;
@@ -48,7 +53,14 @@ std::set<fs::path> folders_on_the_way(const fs::path& file) {
     if (target.is_absolute()) done.clear();
     rest.insert(rest.begin(), target.begin(), target.end());
   }
-  return folders;
+  way.end = done;
+  return way;
+}
+
+/// And not a second name of a file that was there before.
+bool is_new_file(const std::string& file) {
+  struct stat about {};
+  return ::lstat(file.c_str(), &about) == 0 && S_ISREG(about.st_mode) && about.st_nlink == 1;
 }
 
 }  // namespace
@@ -75,19 +87,59 @@ FileWatch::~FileWatch() {
 
 milliseconds FileWatch::look_again() const { return complete_ ? kSeldom : kSoon; }
 
+void FileWatch::hear(const inotify_event& event) {
+  if ((event.mask & IN_Q_OVERFLOW) != 0) {  // Its end may have been among what was lost.
+    created_ = modified_ = moved_in_ = false;
+    return;
+  }
+  const bool own = event.wd == itself_;
+  // By its name only: who goes on writing to a file that was replaced does not write to ours.
+  const bool named = event.wd == last_folder_ && event.len > 0 && fs::path{way_end_}.filename() == event.name;
+  if (!own && !named) return;
+  if ((event.mask & IN_MODIFY) != 0) {
+    modified_ = true;
+    moved_in_ = false;
+  }
+  if ((event.mask & IN_CREATE) != 0) {
+    created_ = is_new_file(way_end_);
+    moved_in_ = false;
+  }
+  if ((event.mask & IN_CLOSE_WRITE) != 0) created_ = modified_ = false;
+  if ((event.mask & (IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE)) != 0) {
+    created_ = modified_ = false;
+    moved_in_ = (event.mask & IN_MOVED_TO) != 0;
+  }
+}
+
 void FileWatch::listen() {
   if (inotify_ < 0) return;
   alignas(inotify_event) std::array<char, 16384> heard;
-  while (::read(inotify_, heard.data(), heard.size()) > 0 || errno == EINTR) {
+  for (;;) {
+    const ssize_t bytes = ::read(inotify_, heard.data(), heard.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) break;
+    for (ssize_t at = 0; at < bytes;) {
+      const auto* const event = reinterpret_cast<const inotify_event*>(heard.data() + at);
+      hear(*event);
+      at += static_cast<ssize_t>(sizeof *event + event->len);
+    }
   }
+  const Way way = way_to(file_);
+  if (way.end != way_end_) created_ = modified_ = moved_in_ = false;
+  way_end_ = way.end;
   complete_ = true;
   std::set<int> now;
-  for (const fs::path& folder : folders_on_the_way(file_)) {
+  for (const fs::path& folder : way.folders) {
     // The same number again for a folder that is listened to already.
     const int watch = ::inotify_add_watch(inotify_, folder.c_str(), kEvents);
     if (watch >= 0) now.insert(watch);
+    if (folder == way.end.parent_path()) last_folder_ = watch;
     complete_ = complete_ && watch >= 0;
   }
+  const int itself = ::inotify_add_watch(inotify_, way_end_.c_str(), kOwnEvents);
+  if (itself != itself_) modified_ = false;
+  itself_ = itself;
+  if (itself >= 0) now.insert(itself);
   for (const int watch : watches_) {
     if (!now.contains(watch)) ::inotify_rm_watch(inotify_, watch);
   }

@@ -1,6 +1,7 @@
 #include "gateway/listener.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -152,7 +153,16 @@ void Listener::open_file(const std::string& address, const std::string& file) {
     cannot_listen(address, said(error));
   }
   file_ = file;
+  file_itself_ = open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
   address_ = address;
+}
+
+/// Somebody else's may stand there by now.
+void Listener::remove_file() const {
+  struct stat ours {};
+  struct stat found {};
+  if (fstat(file_itself_, &ours) != 0 || lstat(file_.c_str(), &found) != 0) return;
+  if (ours.st_dev == found.st_dev && ours.st_ino == found.st_ino) unlink(file_.c_str());
 }
 
 Listener::Listener(Listener&& other) noexcept { *this = std::move(other); }
@@ -161,13 +171,16 @@ Listener& Listener::operator=(Listener&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(family_, other.family_);
   std::swap(file_, other.file_);
+  std::swap(file_itself_, other.file_itself_);
   std::swap(address_, other.address_);
   return *this;
 }
 
 Listener::~Listener() {
   if (descriptor_ >= 0) close(descriptor_);
-  if (!file_.empty()) unlink(file_.c_str());
+  if (file_.empty()) return;
+  remove_file();
+  if (file_itself_ >= 0) close(file_itself_);
 }
 
 int Listener::release_descriptor() { return std::exchange(descriptor_, -1); }

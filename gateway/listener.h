@@ -5,7 +5,7 @@
 
 namespace gateway {
 
-/// A listening socket. Its end closes it and removes its file.
+/// A listening socket. Its end closes it and removes its file, if that is still the one that was bound.
 class Listener {
  public:
   Listener() = default;
@@ -29,7 +29,10 @@ class Listener {
 
   int descriptor_ = -1;
   int family_ = 0;
+  void remove_file() const;
+
   std::string file_{};
+  int file_itself_ = -1;  // Held, so that its inode's number is given to no other file.
   std::string address_{};
 };
 

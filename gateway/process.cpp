@@ -298,9 +298,8 @@ class Sidecar {
   }
 
   task<void> live_and_go() {
-    asio::signal_set signals{io_, SIGTERM, SIGINT};
     boost::system::error_code error;
-    const int first = co_await signals.async_wait(asio::redirect_error(kAwait, error));
+    const int first = co_await endings_.async_wait(asio::redirect_error(kAwait, error));
     const std::string name = first == SIGINT ? "SIGINT" : "SIGTERM";
     draining_ = true;
     metrics_.draining(true);
@@ -311,7 +310,7 @@ class Sidecar {
     server_.drain();
 
     bool hurry = false;
-    signals.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
+    endings_.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
     const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     asio::steady_timer timer{io_};
     while (server_.figures().requests > 0 && runtime_.now() < deadline && !hurry) {
@@ -341,7 +340,7 @@ class Sidecar {
     say(Level::Info, "stopped", "callgate is gone", {{"calls", std::to_string(ledger_.ended())}});
     gone_ = true;
     // The pending wait refers to this frame; let it go before the frame does.
-    signals.cancel();
+    endings_.cancel();
     timer.expires_after(milliseconds{0});
     co_await timer.async_wait(asio::redirect_error(kAwait, error));
     io_.stop();
@@ -353,6 +352,8 @@ class Sidecar {
   asio::io_context io_{1};
   LoopDoor door_{io_};
   std::atomic<bool> late_told_{false};  // A line about a late reload is on its way.
+  // Before there is anything that a signal could leave behind. One that comes before the loop turns is kept.
+  asio::signal_set endings_{io_, SIGTERM, SIGINT};
   asio::signal_set hangups_{io_, SIGHUP};
   RealRuntime runtime_;
   Metrics metrics_;

@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kQuiet{100};        // For so long a changed file must stay as it is before it is read.
-constexpr milliseconds kRestless{2'000};   // But one that never rests is read all the same.
+constexpr milliseconds kRestless{10'000};  // But one that never rests is read all the same, if somebody asks.
+constexpr milliseconds kLook{20};          // Between two looks at a file that does not rest.
 constexpr milliseconds kVanished{2'000};   // A file that editors or deployments replace is away for a moment.
 constexpr milliseconds kLatePause{1'000};  // Before what could not be handed over is read and handed over again.
 
@@ -43,6 +44,23 @@ void put_back(std::string_view path, const Loaded& running, Loaded& fresh) {
 bool is_loopback(const std::string& address) {
   const auto read = read_address(address);
   return read && read->loopback;
+}
+
+constexpr FileStamp kNever{.size = -1};  // Of no file.
+
+/// Since its last change, by the machine's clock; of a file from elsewhere it may be anything.
+std::chrono::nanoseconds age_of(const FileStamp& stamp) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return now - std::chrono::nanoseconds{stamp.changed};
+}
+
+Problem still_written(const std::string& file) {
+  Problem problem;
+  problem.severity = Problem::Severity::Warning;
+  problem.kind = Problem::Kind::Unreadable;
+  problem.file = file;
+  problem.message = "somebody has been writing it for 10 s without an end; it was read as it stands";
+  return problem;
 }
 
 }  // namespace
@@ -145,17 +163,14 @@ class Reloader::Impl {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    bool look = watch_ && stamp_of(watch_->file()) != seen_;  // It may have changed since the start.
-    for (;;) {
+    bool look = true;  // It may have changed since the start.
+    while (!stopping()) {
       if (late_) {
         rest(kLatePause, -1);
       } else if (!std::exchange(look, false)) {
         rest(watch_ ? std::optional{watch_->look_again()} : std::nullopt, watch_ ? watch_->descriptor() : -1);
       }
-      if (stopping()) return;
-      if (!late_ && !asked() && !(watch_ && file_changed())) continue;
-      if (stopping()) return;
-      reload();
+      if (late_ || asked() || file_changed()) reload();
     }
   }
 
@@ -175,39 +190,67 @@ class Reloader::Impl {
     return asked_ > done_;
   }
 
-  /// It is another one than was read last, and has come to rest.
+  /// It is another one than was read last.
   bool file_changed() {
-    watch_->listen();
-    FileStamp now = stamp_of(watch_->file());
-    if (now == seen_) return false;
-    const auto begin = Clock::now();
-    for (;;) {
-      rest(kQuiet, -1);
-      if (stopping() || asked()) return true;
-      const FileStamp later = stamp_of(watch_->file());
-      const bool usable = later.there && later.size > 0;
-      const auto patience = usable ? kRestless : kVanished;
-      if ((later == now && usable) || Clock::now() - begin >= patience) break;
-      now = later;
-    }
+    if (!watch_) return false;
     watch_->listen();
     return stamp_of(watch_->file()) != seen_;
   }
 
-  void reload() {
-    std::uint64_t serving = 0;
-    ReloadCause cause = late_.value_or(ReloadCause::FileChange);
-    {
-      const std::scoped_lock lock{mutex_};
-      serving = asked_;
-      if (asked_ > done_) cause = cause_;
-    }
-    // What changes from here on is the next reload's.
-    if (watch_) {
+  /// By somebody; a mere change has time.
+  bool wanted() { return asked() || (late_ && *late_ != ReloadCause::FileChange); }
+
+  enum class Rest : std::uint8_t { Reached, Overdue, NotYet };
+  /// Waits until nobody seems to be in the midst of writing the file. Half a configuration may be a valid one, in
+  /// which an upstream has its built-in URL. NotYet: the end of the writing will be heard, or we stop.
+  Rest come_to_rest(Clock::time_point& begin) {
+    bool wanted_before = wanted();
+    FileStamp last;
+    Clock::time_point since = begin;
+    for (;; rest(kLook, -1)) {
+      if (stopping()) return Rest::NotYet;
       watch_->listen();
-      seen_ = stamp_of(watch_->file());
+      const FileStamp now = stamp_of(watch_->file());
+      const auto time = Clock::now();
+      if (now != last) since = time;
+      last = now;
+      const bool wanted_now = wanted();
+      if (wanted_now && !std::exchange(wanted_before, true)) begin = time;
+      if (watch_->being_written()) {
+        if (!wanted_now) return Rest::NotYet;
+      } else {
+        const bool quiet = now == seen_ || time - since >= kQuiet || age_of(now) >= kQuiet;
+        const bool usable = now.there && now.size > 0;
+        if (wanted_now && (!now.there || quiet || watch_->moved_in())) return Rest::Reached;
+        if (!wanted_now && (usable ? quiet : time - begin >= kVanished)) return Rest::Reached;
+      }
+      if (time - begin >= kRestless) return Rest::Overdue;
     }
-    std::optional<ReloadReport> report = doors_.take(doors_.read(), cause);
+  }
+
+  void reload() {
+    auto begin = Clock::now();
+    std::uint64_t serving = 0;
+    ReloadCause cause = ReloadCause::FileChange;
+    Loaded fresh;
+    for (bool whole = false; !whole;) {
+      const Rest how = watch_ ? come_to_rest(begin) : Rest::Reached;
+      if (how == Rest::NotYet || (!late_ && !asked() && !file_changed())) return;
+      cause = late_.value_or(ReloadCause::FileChange);
+      {
+        const std::scoped_lock lock{mutex_};
+        serving = asked_;
+        if (asked_ > done_) cause = cause_;
+      }
+      // What changes from here on is the next reload's.
+      if (watch_) seen_ = stamp_of(watch_->file());
+      fresh = doors_.read();
+      if (how == Rest::Overdue) fresh.problems.push_back(still_written(watch_->file()));
+      // Written to while it was read: that was neither the old one nor the new one.
+      whole = how == Rest::Overdue || !watch_ || (!file_changed() && !watch_->being_written());
+      if (!whole) seen_ = kNever;
+    }
+    std::optional<ReloadReport> report = doors_.take(std::move(fresh), cause);
     // Those who wait are told; the change itself must not be lost.
     late_ = report ? std::nullopt : std::optional{cause};
     {

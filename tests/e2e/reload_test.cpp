@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -132,6 +133,35 @@ TEST(Reload, a_file_that_is_written_in_place_is_taken) {
   std::ofstream{house.callgate.config_file(), std::ios::binary} << config_for(house.provider, 9);
   house.log("reloaded");
   EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "9");
+}
+
+// The first half is a configuration too: one in which openai has its built-in URL.
+TEST(Reload, half_a_file_is_never_taken) {
+  House house;
+  const std::string url = house.setting("upstreams.openai.url");
+  const std::string half =
+      "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams:\n  anthropic: {url: " + house.provider.url() +
+      "}\n";
+  const std::pair<const char*, std::function<void()>> kTriggers[] = {
+      {"a signal", [&] { house.callgate.process().signal(SIGHUP); }},
+      {"a file beside it",
+       [&] { std::ofstream{std::filesystem::path{house.callgate.config_file()}.replace_filename("beside")} << "x"; }},
+      {"the admin API", [&] { EXPECT_EQ(house.admin("POST", "/v1/reload").status, 503) << "not in time"; }},
+  };
+  int concurrent = 10;
+  for (const auto& [name, trigger] : kTriggers) {
+    SCOPED_TRACE(name);
+    std::ofstream file{house.callgate.config_file(), std::ios::binary};
+    file << half << std::flush;
+    trigger();
+    support::dawdle(500ms);
+    EXPECT_EQ(house.setting("upstreams.openai.url"), url);
+    EXPECT_EQ(house.call(), 200);
+    file << "  openai: {url: " << house.provider.url() << ", limits: {concurrent: " << ++concurrent << "}}\n";
+    file.close();
+    EXPECT_EQ(house.log("reloaded").at("changed"), "upstreams.openai.limits.concurrent");
+    EXPECT_EQ(house.setting("upstreams.openai.url"), url);
+  }
 }
 
 TEST(Reload, a_file_that_is_away_or_empty_is_waited_for_and_then_refused) {
@@ -516,13 +546,29 @@ TEST(Admin, answers_only_whom_and_what_it_should) {
       {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Length: 0\r\n\r\n",
        403,
        "Origin"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nOrigin:\r\n\r\n", 403, "Origin"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nOrigin: \r\n\r\n", 403, "Origin"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nOrigin : x\r\n\r\n", 400, "malformed"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nX: y\r\n Origin: x\r\n\r\n", 400, "white space"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost:evil\r\n\r\n", 403, "listen.hosts"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost:1:evil\r\n\r\n", 403, "listen.hosts"},
+      {"GET http://evil.example/v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", 403, "listen.hosts"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+       400,
+       "malformed"},
+      {"POST /v1/reload HTTP/1.1\nHost: localhost\n\n", 400, "CR and LF"},
+      {"nonsense\r\n\r\n", 400, "malformed"},
+      {"PROPFIND /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "Only GET"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(5'000, 'x') + "\r\n\r\n", 431, "4096"},
       {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "POST /v1/reload"},
       {"GET /v1/reload HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "POST"},
       {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n{}\n", 200, "unchanged"},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413, ""},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400, ""},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, ""},
-      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411, ""},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413, "too large"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+       400,
+       "malformed"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, "malformed"},
+      {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411, "Length"},
   };
   const int port = std::stoi(house.callgate.admin_url().substr(house.callgate.admin_url().rfind(':') + 1));
   for (const Row& row : kRows) {
@@ -532,7 +578,12 @@ TEST(Admin, answers_only_whom_and_what_it_should) {
     const Response answer = client.read_response();
     EXPECT_EQ(answer.status, row.status);
     EXPECT_NE(answer.body.find(row.told), std::string::npos) << answer.body;
-    EXPECT_EQ(answer.header("allow"), row.status == 405 ? "POST" : "");
+    EXPECT_EQ(answer.header("allow").empty(), row.status != 405);
+    if (answer.status == 200) continue;
+    EXPECT_EQ(answer.header("content-type"), "application/problem+json");
+    const Json problem = Json::parse(answer.body);
+    EXPECT_EQ(problem.at("status"), row.status);
+    EXPECT_FALSE(problem.at("title").get<std::string>().empty());
   }
 }
 
@@ -637,6 +688,49 @@ TEST(Admin, on_a_socket_file_is_for_its_owner_and_group) {
   EXPECT_EQ(reload.line(), "nothing has changed");
   EXPECT_EQ(callgate.stop(), 0);
   EXPECT_FALSE(std::filesystem::exists(socket));
+}
+
+TEST(Admin, leaves_alone_what_came_to_its_socket_s_place) {
+  support::TempDir folder;
+  const std::string socket = folder.path() + "/admin.sock";
+  Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, admin: \"unix:" + socket + "\"}\n"};
+  std::filesystem::remove(socket);
+  std::ofstream{socket} << "precious";
+  EXPECT_EQ(callgate.stop(), 0);
+  EXPECT_TRUE(std::filesystem::exists(socket));
+}
+
+// Its configuration comes through a pipe, so that it is held where it has not begun.
+TEST(Signals, before_callgate_listens_do_not_kill_it) {
+  const std::vector<std::string> command{CALLGATE_EXE,
+                                         "serve",
+                                         "--config",
+                                         "-",
+                                         "--set",
+                                         "listen.data=127.0.0.1:0",
+                                         "--set",
+                                         "listen.health=127.0.0.1:0",
+                                         "--set",
+                                         "listen.admin=127.0.0.1:0"};
+  const auto ignores_hang_ups = [](const support::Process& process) {
+    std::ifstream status{"/proc/" + std::to_string(process.pid()) + "/status"};
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("SigIgn:")) return (std::stoull(line.substr(7), nullptr, 16) >> (SIGHUP - 1) & 1U) == 1;
+    }
+    return false;
+  };
+  support::Process hung_up{command};
+  ASSERT_TRUE(eventually([&] { return ignores_hang_ups(hung_up); }));
+  hung_up.signal(SIGHUP);
+  hung_up.close_stdin();
+  hung_up.json_line("listening");
+  hung_up.signal(SIGTERM);
+  EXPECT_EQ(hung_up.wait(), 0);
+
+  support::Process ended{command};
+  ASSERT_TRUE(eventually([&] { return ignores_hang_ups(ended); }));
+  ended.signal(SIGTERM);
+  EXPECT_EQ(ended.wait(), 0);
 }
 
 TEST(Admin, a_taken_port_is_named_with_the_mend) {

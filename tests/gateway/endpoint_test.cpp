@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <future>
+#include <list>
 #include <string>
 
 #include "tests/support/pace.h"
@@ -49,6 +50,69 @@ TEST(Endpoint, who_waited_behind_a_slow_answer_has_all_its_time_for_its_own) {
   const auto answer = large.response();
   ASSERT_TRUE(answer.has_value());
   EXPECT_EQ(answer->body.size(), kLarge);
+}
+
+/// Whoever asks for it holds the endpoint's thread until it is opened.
+struct Door {
+  [[nodiscard]] bool is_held() { return entered.get_future().wait_for(10s) == std::future_status::ready; }
+  void hold() {
+    entered.set_value();
+    opened.get_future().wait_for(10s);
+  }
+  std::promise<void> entered{};
+  std::promise<void> opened{};
+};
+
+// 128 may be there at a time.
+TEST(Endpoint, who_is_done_goes_before_who_may_still_ask) {
+  Door door;
+  EndpointOptions options;
+  options.address = "127.0.0.1:0";
+  options.answer = [&](const EndpointRequest& request) {
+    if (request.path == "/door") door.hold();
+    return EndpointAnswer{};
+  };
+  const Endpoint endpoint{options};
+  RawClient slow{endpoint.address()};
+  slow.send(get("/door"));
+  ASSERT_TRUE(door.is_held());
+  std::list<RawClient> silent;  // These and the next are found together.
+  for (int i = 0; i < 5; ++i) silent.emplace_back(endpoint.address());
+  std::list<RawClient> asking;
+  for (int i = 0; i < 123; ++i) asking.emplace_back(endpoint.address()).send(get("/"));
+  door.opened.set_value();
+  for (RawClient& client : asking) EXPECT_TRUE(client.response().has_value());
+  for (RawClient& client : silent) {
+    client.send(get("/"));
+    EXPECT_TRUE(client.response().has_value());
+  }
+}
+
+TEST(Endpoint, who_has_asked_does_not_make_room_for_who_has_not) {
+  Door first;
+  Door second;
+  EndpointOptions options;
+  options.address = "127.0.0.1:0";
+  options.answer = [&](const EndpointRequest& request) {
+    if (request.path == "/first") first.hold();
+    if (request.path == "/second") second.hold();
+    return EndpointAnswer{};
+  };
+  const Endpoint endpoint{options};
+  std::list<RawClient> asking;
+  for (int i = 0; i < 100; ++i) asking.emplace_back(endpoint.address());
+  RawClient slow{endpoint.address()};
+  slow.send(get("/first"));
+  ASSERT_TRUE(first.is_held()) << "and so all before it are there";
+  RawClient slower{endpoint.address()};  // Found with its request, in the midst of those that come.
+  slower.send(get("/second"));
+  first.opened.set_value();
+  ASSERT_TRUE(second.is_held());
+  for (RawClient& client : asking) client.send(get("/"));
+  std::list<RawClient> silent;
+  for (int i = 0; i < 60; ++i) silent.emplace_back(endpoint.address());
+  second.opened.set_value();
+  for (RawClient& client : asking) EXPECT_TRUE(client.response().has_value());
 }
 
 }  // namespace

@@ -171,6 +171,52 @@ TEST_F(FileWatchTest, without_inotify_looks_every_second) {
   EXPECT_NE(stamp_of(watch.file()), before);
 }
 
+TEST_F(FileWatchTest, knows_whether_somebody_is_writing) {
+  write("c.yaml", "1");
+  FileWatch watch{(root_ / "c.yaml").string()};
+  const auto being_written = [&] {
+    watch.listen();
+    return watch.being_written();
+  };
+  EXPECT_FALSE(being_written());
+  std::ofstream in_place{root_ / "c.yaml"};
+  EXPECT_TRUE(being_written()) << "emptied";
+  EXPECT_TRUE(being_written()) << "and not closed since";
+  in_place << "12" << std::flush;
+  EXPECT_TRUE(being_written());
+  in_place.close();
+  EXPECT_FALSE(being_written());
+
+  std::ofstream beside{root_ / "new"};
+  beside << "3" << std::flush;
+  EXPECT_FALSE(being_written()) << "another file";
+  beside.close();
+  fs::rename(root_ / "new", root_ / "c.yaml");
+  EXPECT_FALSE(being_written());
+  EXPECT_TRUE(watch.moved_in());
+
+  std::ofstream replaced{root_ / "c.yaml"};
+  replaced << "4" << std::flush;
+  EXPECT_TRUE(being_written());
+  EXPECT_FALSE(watch.moved_in());
+  write("new", "5");
+  fs::rename(root_ / "new", root_ / "c.yaml");
+  replaced << "44" << std::flush;
+  EXPECT_FALSE(being_written()) << "the writer's file is another one by now";
+  EXPECT_FALSE(being_written());
+
+  fs::remove(root_ / "c.yaml");
+  EXPECT_FALSE(being_written());
+  std::ofstream made{root_ / "c.yaml"};
+  EXPECT_TRUE(being_written()) << "made, and not closed since";
+  made.close();
+  EXPECT_FALSE(being_written());
+  fs::remove(root_ / "c.yaml");
+  write("other", "6");
+  fs::create_hard_link(root_ / "other", root_ / "c.yaml");
+  EXPECT_FALSE(being_written()) << "a second name for what is there";
+}
+
 using LoadAgain = Folder;
 
 TEST_F(LoadAgain, refuses_an_empty_file_but_not_an_empty_map) {
@@ -205,7 +251,7 @@ struct Doors {
               opened.wait(lock, [&] { return !shut; });
               return Loaded{};
             },
-            [this](Loaded, ReloadCause cause) -> std::optional<ReloadReport> {
+            [this](Loaded fresh, ReloadCause cause) -> std::optional<ReloadReport> {
               const std::scoped_lock lock{mutex};
               causes.push_back(cause);
               if (late > 0) {
@@ -214,6 +260,7 @@ struct Doors {
               }
               ReloadReport report;
               report.result = ReloadReport::Result::Applied;
+              report.problems = fresh.problems;
               return report;
             }};
   }
@@ -284,6 +331,90 @@ TEST_F(Folder, a_file_that_changed_before_it_was_watched_is_read) {
   write("c.yaml", "{ }");
   Reloader reloader{file, stamp, doors.doors()};
   EXPECT_TRUE(eventually([&] { return doors.count() == 1; }, 5s));
+}
+
+TEST_F(Folder, a_file_that_is_being_written_is_read_when_its_writer_closes_it) {
+  write("c.yaml", "{}");
+  const std::string file = root_ / "c.yaml";
+  for (const char* const trigger : {"nothing", "signal", "admin", "sibling"}) {
+    SCOPED_TRACE(trigger);
+    Doors doors;
+    Reloader reloader{file, stamp_of(file), doors.doors()};
+    // One reload, so that the watch is there.
+    ASSERT_TRUE(reloader.ask_and_wait(ReloadCause::Signal, 10s).has_value());
+    std::ofstream writer{file};
+    writer << "half" << std::flush;
+    const std::string_view name{trigger};
+    if (name == "signal") reloader.ask(ReloadCause::Signal);
+    if (name == "admin") {
+      EXPECT_FALSE(reloader.ask_and_wait(ReloadCause::Admin, 20ms).has_value());
+    }
+    if (name == "sibling") write("sibling", "x");
+    support::dawdle(400ms);
+    EXPECT_EQ(doors.count(), 1) << "half of it was read";
+    writer << " and half" << std::flush;
+    writer.close();
+    EXPECT_TRUE(eventually([&] { return doors.count() == 2; }, 5s));
+  }
+}
+
+TEST_F(Folder, whose_writer_has_no_end_is_read_for_who_asks_and_with_a_warning) {
+  Doors doors;
+  write("c.yaml", "{}");
+  const std::string file = root_ / "c.yaml";
+  Reloader reloader{file, stamp_of(file), doors.doors()};
+  ASSERT_TRUE(reloader.ask_and_wait(ReloadCause::Signal, 10s).has_value());
+  std::ofstream writer{file};
+  writer << "half" << std::flush;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto report = reloader.ask_and_wait(ReloadCause::Admin, 20s);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 9s);
+  ASSERT_TRUE(report.has_value());
+  ASSERT_EQ(report->problems.size(), 1U);
+  EXPECT_EQ(text_of(report->problems[0]),
+            file + ": warning: somebody has been writing it for 10 s without an end; it was read as it stands");
+}
+
+TEST_F(Folder, a_file_that_is_written_to_while_it_is_read_is_read_again) {
+  Doors doors;
+  write("c.yaml", "{}");
+  const std::string file = root_ / "c.yaml";
+  Reloader reloader{file, stamp_of(file), doors.doors()};
+  doors.set_shut(true);
+  reloader.ask(ReloadCause::Signal);
+  ASSERT_TRUE(eventually([&] { return doors.count() == 1; }));
+  write("c.yaml", "{ }");
+  doors.set_shut(false);
+  EXPECT_TRUE(eventually([&] { return doors.handed_over().size() == 1; }));
+  EXPECT_EQ(doors.count(), 2) << "of the first reading nothing is taken";
+}
+
+TEST_F(Folder, at_rest_or_renamed_over_is_read_at_once) {
+  Doors doors;
+  write("c.yaml", "{}");
+  const std::string file = root_ / "c.yaml";
+  Reloader reloader{file, stamp_of(file), doors.doors()};
+  const auto time = [&](const auto& before) {
+    auto best = std::chrono::steady_clock::duration::max();  // Of several, for the sake of a busy machine.
+    for (int i = 0; i < 5; ++i) {
+      before();
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_TRUE(reloader.ask_and_wait(ReloadCause::Admin, 10s).has_value());
+      best = std::min(best, std::chrono::steady_clock::now() - begin);
+    }
+    return best;
+  };
+  EXPECT_LT(time([] {}), 50ms);
+  EXPECT_LT(time([&] {
+              write("new", "{ }");
+              fs::rename(root_ / "new", file);
+            }),
+            50ms);
+  EXPECT_LT(time([&] {
+              write("c.yaml", "{  }");
+              support::dawdle(150ms);
+            }),
+            50ms);
 }
 
 TEST_F(Folder, a_change_that_could_not_be_handed_over_is_handed_over_again) {

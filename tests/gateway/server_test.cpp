@@ -20,6 +20,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -1280,6 +1281,23 @@ TEST_F(ServerOnFile, replaces_a_file_that_a_crash_left_behind) {
   ASSERT_TRUE(std::filesystem::exists(file_));
   TestServer server{many_ways, options_};
   RawClient client{server.address};
+  client.send(get("/whole"));
+  EXPECT_EQ(client.response().value_or(RawResponse{}).body, "whole");
+}
+
+TEST_F(ServerOnFile, leaves_alone_what_came_to_its_place) {
+  {
+    TestServer server{many_ways, options_};
+    std::filesystem::remove(file_);
+    std::ofstream{file_} << "precious";
+  }
+  EXPECT_TRUE(std::filesystem::exists(file_));
+  std::filesystem::remove(file_);
+  std::optional<TestServer> first{std::in_place, many_ways, options_};
+  std::filesystem::remove(file_);
+  TestServer successor{many_ways, options_};
+  first.reset();
+  RawClient client{successor.address};
   client.send(get("/whole"));
   EXPECT_EQ(client.response().value_or(RawResponse{}).body, "whole");
 }
