@@ -30,6 +30,8 @@ enum class Operation : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Operation operation);  // "chat", "responses", … as metric label.
 
+struct Family;  // reading.h
+
 /// What a method and path below an upstream mean to its dialect.
 struct Endpoint {
   Operation operation = Operation::Other;
@@ -38,6 +40,8 @@ struct Endpoint {
   /// Its answers are read (verdict, usage, stream events), so it is asked for without content-encoding.
   /// Others pass through as they are, and are judged by status and, on errors, by their body.
   bool understood = false;
+  /// How its answers are read; the dialect's own affair.
+  const Family* family = nullptr;
 };
 
 /// A path of a provider's API, however its version was written. Views into the path that was read.

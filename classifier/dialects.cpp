@@ -22,7 +22,12 @@ constexpr std::array<std::string_view, 9> kOperationNames = {"chat",
 std::string_view name_of(Operation operation) { return kOperationNames[static_cast<std::size_t>(operation)]; }
 
 std::span<const Dialect* const> dialects() {
-  static const std::array all = {&dialect::openai(), &dialect::anthropic(), &dialect::gemini()};
+  static const std::array all = {&dialect::openai(),
+                                 &dialect::anthropic(),
+                                 &dialect::gemini(),
+                                 &dialect::mistral(),
+                                 &dialect::cohere(),
+                                 &dialect::ollama()};
   return all;
 }
 

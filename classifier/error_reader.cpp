@@ -329,4 +329,15 @@ ErrorFacts read_error(int status, const Headers* headers, std::string_view body)
   return facts;
 }
 
+SaidError said_error(std::string_view body) {
+  Reader reader;
+  reader.document(body);
+  SaidError said{.status = reader.status.value_or(0),
+                 .message = std::move(reader.text),
+                 .type = std::move(reader.type),
+                 .code = std::move(reader.code)};
+  if (said.message.empty()) said.message = "the provider reported an error and did not say which";
+  return said;
+}
+
 }  // namespace classifier

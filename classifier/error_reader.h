@@ -14,6 +14,15 @@ namespace classifier {
 /// another lasting one. For an error inside a 2xx that names no status, the facts' status is 0.
 [[nodiscard]] ErrorFacts read_error(int status, const Headers* headers, std::string_view body);
 
+/// What an error says in its own words, for telling it on in another form.
+struct SaidError {
+  int status = 0;         // 0 if it names none.
+  std::string message{};  // Never empty.
+  std::string type{};
+  std::string code{};
+};
+[[nodiscard]] SaidError said_error(std::string_view body);
+
 /// The provider's own words as rules look at them: lower case, cut at 4 KiB, and without what it quotes where a
 /// quotation has a blank in it: that is a piece of somebody's prompt and may contain any word.
 [[nodiscard]] std::string own_words(std::string_view text);

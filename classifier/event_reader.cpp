@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "classifier/error_reader.h"
+#include "classifier/json.h"
 #include "classifier/retry_after.h"
 #include "classifier/sse.h"
 
@@ -19,7 +20,10 @@ class EventReader final : public StreamReader {
         rules_(options.rules),
         head_(options.head != nullptr ? hint_headers(*options.head) : Headers{}),
         dialect_(*options.dialect),
-        hide_usage_(options.hide_usage) {}
+        error_document_(options.error_document),
+        hide_usage_(options.hide_usage),
+        lines_(options.framing == Framing::Lines),
+        splitter_(options.framing) {}
 
   void feed(std::string_view bytes) override {
     splitter_.feed(bytes);
@@ -40,7 +44,7 @@ class EventReader final : public StreamReader {
     if (transport) return verdict_of(*transport);
     return {.cls = Class::MalformedResponse,
             .retryable = true,
-            .rule = events_ == 0 ? "empty stream" : "stream without its end"};
+            .rule = !readable_ ? "stream of no events" : "stream without its end"};
   }
 
   [[nodiscard]] bool between_events() const override { return splitter_.between_events() && !cut_inside_event_; }
@@ -55,31 +59,39 @@ class EventReader final : public StreamReader {
       // So large an event is an image or audio, whatever its words are.
       ++events_;
       content_ = true;
+      readable_ = true;
     }
     if (!hidden) (terminal_ ? tail_ : forward_) += block.bytes;
   }
 
   /// Whether the event is one that the caller must not see.
   bool read(std::string_view bytes) {
-    const EventText event = read_event(bytes, scratch_);
+    const EventText event =
+        lines_ ? EventText{.data = trimmed(without_bom(bytes)), .has_data = true} : read_event(bytes, scratch_);
     if (!event.has_data) return false;
     ++events_;
     reading_.begin_event();
-    family_.read_event(event.name, PaddedJson{event.data}, reading_);
-    if (reading_.content) content_ = true;
+    const bool whole = family_.read_event(event.name, PaddedJson{event.data}, reading_);
+    readable_ = readable_ || whole;
+    // SDKs raise on the name alone, whatever its data are.
+    if (event.name == "error" && reading_.error.empty()) reading_.error = event.data.empty() ? "{}" : event.data;
+    if (reading_.content && whole) content_ = true;
     // A complete stream is over: what comes after it is passed on, and no longer means anything.
     if (!reading_.error.empty() && !complete_ && !error_) take_error();
-    if (reading_.terminal) terminal_ = true;
-    if (reading_.complete && !error_) complete_ = true;
+    // An end marker behind nothing ends no answer; as long as nothing has gone out, another try may get one.
+    if (reading_.terminal && readable_) terminal_ = true;
+    if (reading_.complete && readable_ && !error_) complete_ = true;
     settle_into(usage_, reading_, reading_.usage_changed ? family_.settle : nullptr);
     return hide_usage_ && reading_.usage_only && !error_;
   }
 
   void take_error() {
     error_ = judge_error(rules_, 200, &head_, reading_.error, std::nullopt);
-    error_body_ = family_.error_document(reading_.error);
+    SaidError said = said_error(reading_.error);
     const int inner = read_error(200, nullptr, reading_.error).status;
     error_status_ = inner >= 400 ? inner : dialect_.status_of(error_->cls);
+    said.status = error_status_;
+    error_body_ = error_document_(reading_.error, said);
     // Callers' SDKs raise here and read no further, so this is the end that the ledger must hear of first. Complete
     // it is not: finish() has a verdict to give.
     terminal_ = true;
@@ -89,8 +101,11 @@ class EventReader final : public StreamReader {
   std::span<const Rule> rules_;
   Headers head_;
   const Dialect& dialect_;
+  std::string (*error_document_)(std::string_view event, const SaidError& said);
   bool hide_usage_;
-  EventSplitter splitter_{};
+  bool lines_;
+  bool readable_ = false;  // An event came that is one.
+  EventSplitter splitter_;
   std::string scratch_{};
   Reading reading_{};
   bool cut_inside_event_ = false;

@@ -7,6 +7,7 @@
 #include "classifier/dialect.h"
 #include "classifier/reading.h"
 #include "classifier/rules.h"
+#include "classifier/sse.h"
 
 namespace classifier {
 
@@ -15,6 +16,8 @@ struct EventReaderOptions {
   std::span<const Rule> rules{};
   const Headers* head = nullptr;  // Read at once, not kept.
   bool hide_usage = false;
+  Framing framing = Framing::Events;
+  std::string (*error_document)(std::string_view event, const SaidError& said) = nullptr;
   const Dialect* dialect = nullptr;  // For its status_of().
 };
 [[nodiscard]] std::unique_ptr<StreamReader> make_event_reader(const EventReaderOptions& options);

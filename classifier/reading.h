@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "classifier/dialect.h"
+#include "classifier/error_reader.h"
 #include "classifier/json.h"
 #include "classifier/reported.h"
 #include "classifier/usage.h"
@@ -58,11 +59,17 @@ struct Reading {
 struct Family {
   /// A whole answer. False if it is not readable to its end.
   bool (*read_answer)(PaddedJson json, Reading& into);
-  /// One event of a stream, after begin_event(). What cannot be read changes nothing.
-  void (*read_event)(std::string_view name, PaddedJson json, Reading& into);
+  /// One event of a stream, after begin_event(). False if it is none of this API's (an end marker, broken JSON):
+  /// then it says nothing but what stands in `into`.
+  bool (*read_event)(std::string_view name, PaddedJson json, Reading& into);
   Settle settle;
-  /// An event that is an error, as the body of an HTTP answer.
-  std::string (*error_document)(std::string_view event);
+  /// An event that is an error, as the body of an HTTP answer: as it stands if SDKs can read it, else made anew from
+  /// what it says, so that no form of it becomes an answer without words. `said.status` is never 0.
+  std::string (*error_document)(std::string_view event, const SaidError& said);
+  /// Its streams are lines of JSON where no header says otherwise.
+  bool lines = false;
+  /// A request that does not speak of `stream` wants one.
+  bool streams_unasked = false;
 };
 
 }  // namespace classifier

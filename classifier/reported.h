@@ -9,6 +9,9 @@
 
 namespace classifier {
 
+/// A count that was reported and is none (negative, broken, beyond all sense). With one of these nothing is known.
+inline constexpr std::int64_t kUnreadable = -1;
+
 /// Fields as reported. In a stream the last value per field wins: nothing is ever added up over events.
 struct Reported {
   std::optional<std::int64_t> input{};
@@ -29,6 +32,8 @@ using Settle = std::optional<TokenCounts> (*)(const Reported&);
 [[nodiscard]] std::optional<TokenCounts> settle_openai(const Reported& reported);
 /// Input leaves cache reads and writes out.
 [[nodiscard]] std::optional<TokenCounts> settle_anthropic(const Reported& reported);
+/// Input and output, and nothing else.
+[[nodiscard]] std::optional<TokenCounts> settle_plain(const Reported& reported);
 /// Output leaves thoughts out, the prompt leaves tool use out.
 [[nodiscard]] std::optional<TokenCounts> settle_gemini(const Reported& reported);
 

@@ -20,17 +20,19 @@ constexpr std::int64_t kChoicesMax = 1'024;
 
 std::string_view literal(std::string_view token) { return trimmed(token); }
 
-void read_generation_config(Value& value, std::optional<std::int64_t>& limit, std::int64_t& choices) {
+void read_options(Value& value, std::optional<std::int64_t>& limit, std::int64_t& choices) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
-    if (key == "maxOutputTokens" || key == "max_output_tokens") walk::keep_count(limit, part);
+    // num_predict is Ollama's, in `options`.
+    if (key == "maxOutputTokens" || key == "max_output_tokens" || key == "num_predict") limit = walk::count(part);
     if (key == "candidateCount" || key == "candidate_count") choices = walk::count(part).value_or(1);
   });
 }
 
 }  // namespace
 
-RequestFacts read_request_body(std::string_view body) {
+RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
   RequestFacts facts;
+  facts.stream = streams_unasked;
   facts.usage_asked = false;
   std::int64_t choices = 1;
   std::optional<std::int64_t> limit;
@@ -42,7 +44,7 @@ RequestFacts read_request_body(std::string_view body) {
       if (key == "model") {
         facts.model = walk::text(value).substr(0, kModelMax);
       } else if (key == "stream") {
-        facts.stream = walk::truth(value).value_or(false);
+        facts.stream = walk::truth(value).value_or(streams_unasked);
       } else if (key == "max_tokens" || key == "max_output_tokens") {
         limit = walk::count(value);
       } else if (key == "max_completion_tokens") {
@@ -54,8 +56,8 @@ RequestFacts read_request_body(std::string_view body) {
         walk::object_members(value, [&](std::string_view name, Value& part) {
           if (name == "include_usage") facts.usage_asked = walk::truth(part).value_or(false);
         });
-      } else if (key == "generationConfig" || key == "generation_config") {
-        read_generation_config(value, limit, choices);
+      } else if (key == "generationConfig" || key == "generation_config" || key == "options") {
+        read_options(value, limit, choices);
       }
     });
   });

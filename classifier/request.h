@@ -9,8 +9,9 @@
 namespace classifier {
 
 /// Model, stream, maximum of output and stream options, in the spelling of any family: they never contradict.
-/// `usage_asked` says only whether stream_options.include_usage stands there as true.
-[[nodiscard]] RequestFacts read_request_body(std::string_view body);
+/// `usage_asked` says only whether stream_options.include_usage stands there as true; `streams_unasked` what a body
+/// wants that does not speak of `stream`.
+[[nodiscard]] RequestFacts read_request_body(std::string_view body, bool streams_unasked);
 
 /// Sets stream_options.include_usage in a body that has "stream": true. Nothing if it is true already, or if the
 /// body is such that the provider will refuse it anyway.

@@ -14,7 +14,7 @@ using namespace on;
 constexpr Statuses kMoneyOn = k400 | k402 | k403 | k412 | k429 | kNone;
 constexpr Statuses kLongPeriodOn = k402 | k403 | k429;
 constexpr Statuses kContextOn = k400 | k413 | k422 | kNone;
-constexpr Statuses kPolicyOn = k400 | k403 | k422 | kOther4xx | kNone;
+constexpr Statuses kPolicyOn = k400 | k403 | k422 | k498 | kOther4xx | kNone;
 constexpr Statuses kCredentialOn = k400 | k401 | k403 | kNone;
 constexpr Statuses kPlaceOn = k400 | k403 | kNone;
 constexpr Statuses kMissingOn = k400 | k404 | k422 | kNone;
@@ -22,7 +22,7 @@ constexpr Statuses kBytesOn = k400 | kNone;
 constexpr Statuses kBusyOn = k429 | k5xx | kNone;
 // And a word: beside the statuses left out, "rate limit" is a type that says less than the status.
 constexpr Statuses kThrottleOn = kAny & ~(k401 | k402 | k404 | k413);
-constexpr Statuses kLateOn = k429 | kOther4xx | k5xx | kNone;
+constexpr Statuses kLateOn = k429 | k498 | kOther4xx | k5xx | kNone;
 
 // Order is meaning: codes that can say only one thing, then sentences, then codes that providers use for anything.
 constexpr Rule kCommonRules[] = {
@@ -101,7 +101,8 @@ constexpr Rule kCommonRules[] = {
     {kAny, "service_disabled", "", Permission},
     {kAny, "consumer_suspended", "", Permission},
 
-    // Unknown or gone.
+    // Unknown or gone. A form that was never filled in hides what is there.
+    {k404, "*not_found", "use case details", Permission},
     {kAny, "*not_found", "", NotFound},
     {kAny, "model_decommissioned", "", NotFound},
     {kAny, "model_deprecated", "", NotFound},
@@ -110,6 +111,8 @@ constexpr Rule kCommonRules[] = {
     {kAny, "request_too_large", "", TooLarge},
     {kAny, "*payload_too_large", "", TooLarge},
     {kAny, "*entity_too_large", "", TooLarge},
+    // Where it is no lock: another request has the same token.
+    {k400, "conflict", "", Conflict, Retry::No},
     {kAny, "conflict", "", Conflict},
 
     // Capacity and the clock.
@@ -149,9 +152,9 @@ constexpr Rule kCommonRules[] = {
     {kLongPeriodOn, "", "per day", QuotaExhausted},
     {kLongPeriodOn, "", "per month", QuotaExhausted},
     {kLongPeriodOn, "", "calls / month", QuotaExhausted},
-    {kLongPeriodOn, "", "daily limit", QuotaExhausted},
-    {kLongPeriodOn, "", "daily rate limit", QuotaExhausted},
-    {kLongPeriodOn, "", "monthly limit", QuotaExhausted},
+    {kLongPeriodOn, "", "daily*limit", QuotaExhausted},
+    {kLongPeriodOn, "", "weekly*limit", QuotaExhausted},
+    {kLongPeriodOn, "", "monthly*limit", QuotaExhausted},
     {kLongPeriodOn, "", "models-per-day", QuotaExhausted},
 
     {kContextOn, "", "maximum context length", ContextLength},
@@ -194,6 +197,7 @@ constexpr Rule kCommonRules[] = {
     {kMissingOn, "", "model*not found", NotFound},
     {kMissingOn, "", "model*has been deprecated", NotFound},
     {kMissingOn, "", "model*no longer", NotFound},
+    {kMissingOn, "", "model*was removed", NotFound},
     {kMissingOn, "", "invalid model", NotFound},
     {kMissingOn, "", "unknown model", NotFound},
     {kMissingOn, "", "model identifier is invalid", NotFound},
@@ -326,6 +330,8 @@ Statuses on::group_of(int status) {
       return k422;
     case 429:
       return k429;
+    case 498:
+      return k498;
     case 503:
       return k503;
     default:

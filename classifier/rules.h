@@ -31,6 +31,7 @@ inline constexpr Statuses kOther4xx = 1U << 10U;
 inline constexpr Statuses k503 = 1U << 11U;
 inline constexpr Statuses kOther5xx = 1U << 12U;
 inline constexpr Statuses kNone = 1U << 13U;  // An error inside a 200 that names no status.
+inline constexpr Statuses k498 = 1U << 14U;   // Each provider's that uses it means something else by it.
 inline constexpr Statuses k5xx = k503 | kOther5xx;
 inline constexpr Statuses kAny = ~Statuses{0};
 [[nodiscard]] Statuses group_of(int status);

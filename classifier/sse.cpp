@@ -46,10 +46,15 @@ EventSplitter::Block EventSplitter::take(Kind kind, std::size_t end) {
   return block;
 }
 
+std::size_t EventSplitter::line_end(std::string_view text) const {
+  // Between the tokens of JSON a CR is a blank like any other.
+  return framing_ == Framing::Lines ? text.find('\n', scanned_) : find_line_end(text, scanned_);
+}
+
 std::optional<EventSplitter::Block> EventSplitter::next() {
   const std::string_view text{buffer_};
   for (;;) {
-    const std::size_t end = find_line_end(text, scanned_);
+    const std::size_t end = line_end(text);
     const bool waits = end != std::string_view::npos && text[end] == '\r' && end + 1 == text.size();
     if (end == std::string_view::npos || waits) {
       scanned_ = waits ? end : text.size();
@@ -65,12 +70,18 @@ std::optional<EventSplitter::Block> EventSplitter::next() {
     std::string_view line = text.substr(line_, end - line_);
     if (at_start_) line = without_bom(line);
     at_start_ = false;
-    const bool blank = line.empty() && !mid_line_;
-    const bool comment = line.starts_with(':') && !mid_line_;
+    const bool lines = framing_ == Framing::Lines;
+    const bool blank = (lines ? trimmed(line) : line).empty() && !mid_line_;
+    const bool comment = line.starts_with(':') && !mid_line_ && !lines;
     const std::size_t behind = end + (text[end] == '\r' && text[end + 1] == '\n' ? 2 : 1);
     line_ = behind;
     scanned_ = behind;
     mid_line_ = false;
+    if (lines) {
+      const bool large = in_large_ || behind - read_ > kEventMax;
+      in_large_ = false;
+      return take(large ? Kind::Piece : blank ? Kind::Idle : Kind::Event, behind);
+    }
     if (!in_event_ && !in_large_) {
       if (blank || comment) return take(Kind::Idle, behind);
       in_event_ = true;
@@ -86,7 +97,7 @@ std::optional<EventSplitter::Block> EventSplitter::next() {
 std::optional<EventSplitter::Block> EventSplitter::rest() {
   if (read_ == buffer_.size()) return std::nullopt;
   const std::string_view left = std::string_view{buffer_}.substr(read_);
-  const bool comment = (at_start_ ? without_bom(left) : left).starts_with(':');
+  const bool comment = framing_ == Framing::Events && (at_start_ ? without_bom(left) : left).starts_with(':');
   const bool idle = !in_event_ && (comment || trimmed(left).empty());
   const Kind kind = in_large_ ? Kind::Piece : idle ? Kind::Idle : Kind::Event;
   return take(kind, buffer_.size());

@@ -1,5 +1,5 @@
 #pragma once
-// Where does one event of an event stream end and the next begin? Bytes in at any split, exact byte ranges out.
+// Where does one event of a stream end and the next begin? Bytes in at any split, exact byte ranges out.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +9,17 @@
 
 namespace classifier {
 
-/// Cuts a stream of server-sent events into blocks. What it gives back, one after the other, is what was fed in.
-/// The cuts are the same at any split of the bytes; so a lone CR at the end of what has come waits for the next
-/// byte, which may be its LF.
+enum class Framing : std::uint8_t {
+  Events,  // Server-sent events, with a blank line behind each.
+  Lines,   // One JSON text a line.
+};
+
+/// Cuts a stream into blocks. What it gives back, one after the other, is what was fed in. The cuts are the same at
+/// any split of the bytes; so a lone CR at the end of what has come waits for the next byte, which may be its LF.
 class EventSplitter {
  public:
   enum class Kind : std::uint8_t {
-    Event,  // Lines of an event and the blank line that ends it.
+    Event,  // Lines of an event and the blank line that ends it; or a line that is one.
     Idle,   // A comment or a blank line between events.
     Piece,  // Part of an event that is larger than kEventMax: passed on unread.
   };
@@ -25,6 +29,8 @@ class EventSplitter {
     bool ends = true;          // Of a Piece: it is the last one of its event.
   };
   static constexpr std::size_t kEventMax = std::size_t{8} << 20U;
+
+  explicit EventSplitter(Framing framing = Framing::Events) : framing_(framing) {}
 
   void feed(std::string_view bytes);
   /// The next block that is whole; nothing until more bytes come.
@@ -38,7 +44,9 @@ class EventSplitter {
 
  private:
   [[nodiscard]] Block take(Kind kind, std::size_t end);
+  [[nodiscard]] std::size_t line_end(std::string_view text) const;
 
+  Framing framing_;
   std::string buffer_{};
   std::size_t read_ = 0;     // Everything before has been given out.
   std::size_t line_ = 0;     // Where the current line begins.

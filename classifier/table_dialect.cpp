@@ -108,22 +108,47 @@ Verdict malformed(bool retryable, std::string_view rule) {
   return {.cls = Class::MalformedResponse, .retryable = retryable, .rule = rule};
 }
 
-}  // namespace
-
-const Family& TableDialect::family_of(Operation operation) const {
+/// How everybody answers it; null where that depends on whom one asks.
+const Family* usual_family(Operation operation) {
   switch (operation) {
     case Operation::Chat:
     case Operation::Completions:
     case Operation::Responses:
     case Operation::Moderation:
-      return families::kOpenAi;
+      return &families::kOpenAi;
     case Operation::Messages:
-      return families::kAnthropic;
+      return &families::kAnthropic;
     case Operation::GenerateContent:
-      return families::kGemini;
+      return &families::kGemini;
     default:
-      return *table_.family;
+      return nullptr;
   }
+}
+
+/// What a head says its body is; nothing if it is no stream, or if it does not say.
+std::optional<Framing> framing_of(const Headers& head) {
+  constexpr std::string_view kLines[] = {
+      "application/x-ndjson", "application/ndjson", "application/stream+json", "application/jsonl"};
+  if (content_type_is(head, "text/event-stream")) return Framing::Events;
+  const bool lines = std::ranges::any_of(kLines, [&](std::string_view type) { return content_type_is(head, type); });
+  return lines ? std::optional{Framing::Lines} : std::nullopt;
+}
+
+/// Headers lie: what a body is that its head does not call a stream.
+bool looks_like_stream(std::string_view text, const Family& family) {
+  text = trimmed(without_bom(text));
+  if (text.starts_with("data:") || text.starts_with("event:")) return true;
+  const std::size_t end = text.find('\n');
+  if (!family.lines || end == std::string_view::npos) return false;
+  return trimmed(text.substr(0, end)).ends_with('}') && trimmed(text.substr(end)).starts_with('{');
+}
+
+}  // namespace
+
+const Family& TableDialect::family_of(const Endpoint& endpoint) const {
+  if (endpoint.family != nullptr) return *endpoint.family;
+  const Family* const usual = usual_family(endpoint.operation);
+  return usual != nullptr ? *usual : *table_.family;
 }
 
 Endpoint TableDialect::endpoint(std::string_view method, std::string_view path) const {
@@ -133,7 +158,10 @@ Endpoint TableDialect::endpoint(std::string_view method, std::string_view path) 
   }
   const PathRow* row = row_of(without_versions(path).rest);
   if (!row) return {};
-  return {.operation = row->operation, .replay_safe = row->replay_safe, .understood = row->understood};
+  return {.operation = row->operation,
+          .replay_safe = row->replay_safe,
+          .understood = row->understood,
+          .family = row->family};
 }
 
 ApiPath TableDialect::without_versions(std::string_view path) const {
@@ -146,6 +174,12 @@ ApiPath TableDialect::without_versions(std::string_view path) const {
       path.remove_prefix(version.size() + 1);
       break;
     }
+  }
+  for (const std::string_view front : table_.unversioned) {
+    const std::span<const std::string_view> only{&front, 1};
+    if (!is_below(only, path) || path.size() == front.size()) continue;
+    if (const std::string_view behind = path.substr(front.size() + 1); is_below(only, behind)) path = behind;
+    read.version = {};
   }
   read.rest = path;
   return read;
@@ -162,14 +196,12 @@ ApiPath TableDialect::read_path(std::string_view path) const {
   using Known = ApiPath::Known;
   ApiPath read = without_versions(path);
   if (const PathRow* row = row_of(read.rest)) {
-    read.known = &family_of(row->operation) == table_.family ? Known::Own : Known::Borrowed;
+    read.known = row->borrowed ? Known::Borrowed : Known::Own;
   } else if (is_below(table_.resources, read.rest)) {
     read.known = Known::Beside;
-  } else {
-    if (is_below(table_.unversioned, read.rest)) read.known = Known::Beside;
-    return read;
   }
-  if (!table_.versions.empty()) read.home = table_.versions.front();
+  if (read.known == Known::No || is_below(table_.unversioned, read.rest) || table_.versions.empty()) return read;
+  read.home = table_.versions.front();
   return read;
 }
 
@@ -177,22 +209,27 @@ RequestFacts TableDialect::read_request(const Endpoint& endpoint, std::string_vi
                                         std::string_view body) const {
   RequestFacts facts;
   facts.usage_asked = false;
-  if (!body.empty()) facts = read_request_body(body);
-  const bool on_request = endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
-  if (!on_request || !facts.stream) facts.usage_asked = true;
+  const Family& family = family_of(endpoint);
+  const bool generates = endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
+  if (!body.empty()) facts = read_request_body(body, family.streams_unasked && generates);
+  if (!usage_on_request(endpoint) || !facts.stream) facts.usage_asked = true;
   if (table_.model_in_path) {
     if (const std::string_view model = model_of(path); !model.empty()) facts.model = model.substr(0, kModelMax);
     if (facts.model.starts_with("models/")) facts.model.erase(0, 7);
-    if (&family_of(endpoint.operation) == &families::kGemini) {
+    if (&family == &families::kGemini) {
       facts.stream = path.ends_with(":streamGenerateContent") && query_says(query, "alt=sse");
     }
   }
   return facts;
 }
 
+bool TableDialect::usage_on_request(const Endpoint& endpoint) const {
+  const bool generates = endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
+  return generates && !table_.usage_unasked && &family_of(endpoint) == &families::kOpenAi;
+}
+
 std::optional<Edit> TableDialect::ask_for_usage(const Endpoint& endpoint, std::string_view body) const {
-  if (endpoint.operation != Operation::Chat && endpoint.operation != Operation::Completions) return std::nullopt;
-  return include_usage(body);
+  return usage_on_request(endpoint) ? include_usage(body) : std::nullopt;
 }
 
 Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answer) const {
@@ -206,9 +243,11 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   if (!endpoint.understood) return answer.transport ? verdict_of(*answer.transport) : Verdict{};
 
   const Body body{answer};
-  const Family& family = family_of(endpoint.operation);
+  const Family& family = family_of(endpoint);
   if (!body.readable || (!body.whole && !answer.transport)) return {};
-  if (content_type_is(*answer.headers, "text/event-stream")) {
+  // Images and transcripts are not always JSON, and then there is nothing to look for.
+  const bool lenient = endpoint.operation == Operation::Other;
+  if (framing_of(*answer.headers) || (!lenient && looks_like_stream(body.text, family))) {
     const auto reader = stream_reader(endpoint, {}, *answer.headers, false);
     reader->feed(body.text);
     return reader->finish(answer.transport);
@@ -216,8 +255,6 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   if (answer.transport) return verdict_of(*answer.transport);
 
   const std::string_view text = trimmed(without_bom(body.text));
-  // Images and transcripts are not always JSON, and then there is nothing to look for.
-  const bool lenient = endpoint.operation == Operation::Other;
   if (text.empty()) return malformed(true, "empty answer");
   // A login page or a wrong base URL: the next try gets the same.
   if (text.starts_with('<')) return lenient ? Verdict{} : malformed(false, "markup in place of an answer");
@@ -225,7 +262,9 @@ Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answ
   Reading reading;
   const bool read = family.read_answer(copy.json(), reading);
   if (!read) return lenient ? Verdict{} : malformed(true, "no whole JSON");
-  if (!reading.error.empty()) return judge_error(table_.rules, answer.status, answer.headers, text, answer.now);
+  if (!reading.error.empty()) {
+    return judge_error(table_.rules, answer.status, answer.headers, reading.error, answer.now);
+  }
   if (reading.refusal) return refused(*reading.refusal);
   if (!reading.answered && !lenient) return malformed(true, "JSON that is no answer");
   return {};
@@ -237,13 +276,13 @@ Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& fac
   if (answer.headers == nullptr || !is_success(answer.status)) return usage;
   const Body body{answer};
   if (!body.readable) return usage;
-  if (content_type_is(*answer.headers, "text/event-stream")) {
+  const Family& family = family_of(endpoint);
+  if (framing_of(*answer.headers) || looks_like_stream(body.text, family)) {
     const auto reader = stream_reader(endpoint, facts, *answer.headers, false);
     reader->feed(body.text);
     (void)reader->finish(answer.transport);
     return reader->usage();
   }
-  const Family& family = family_of(endpoint.operation);
   const PaddedCopy copy{trimmed(without_bom(body.text))};
   Reading reading;
   if (family.read_answer(copy.json(), reading)) settle_into(usage, reading, family.settle);
@@ -253,27 +292,30 @@ Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& fac
 bool TableDialect::is_stream(const Endpoint& endpoint, const RequestFacts& facts, const Headers& head) const {
   if (!endpoint.understood || !encoding_of(head).empty()) return false;
   if (!find(head, "content-type")) return facts.stream;
-  return content_type_is(head, "text/event-stream");
+  return framing_of(head).has_value();
 }
 
 std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts&,
                                                           const Headers& head, bool hide_usage) const {
-  return make_event_reader({.family = &family_of(endpoint.operation),
-                            .rules = table_.rules,
-                            .head = &head,
-                            .hide_usage = hide_usage,
-                            .dialect = this});
+  const Family& family = family_of(endpoint);
+  const Framing usual = family.lines ? Framing::Lines : Framing::Events;
+  return make_event_reader(
+      {.family = &family,
+       .rules = table_.rules,
+       .head = &head,
+       .hide_usage = hide_usage,
+       .framing = framing_of(head).value_or(usual),
+       .error_document = table_.error_document != nullptr ? table_.error_document : family.error_document,
+       .dialect = this});
 }
 
 std::string TableDialect::error_body(const OwnError& error) const { return table_.error_body(error); }
 
 std::string TableDialect::error_event(const Endpoint& endpoint, const OwnError& error) const {
-  return table_.error_event(endpoint.operation, error);
+  return table_.error_event(endpoint, error);
 }
 
-std::string_view TableDialect::heartbeat(const Endpoint& endpoint) const {
-  return table_.heartbeat(endpoint.operation);
-}
+std::string_view TableDialect::heartbeat(const Endpoint& endpoint) const { return table_.heartbeat(endpoint); }
 
 int TableDialect::status_of(Class cls) const {
   for (const StatusOf& row : table_.statuses) {

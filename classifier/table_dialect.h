@@ -20,6 +20,8 @@ struct PathRow {
   Operation operation = Operation::Other;
   bool replay_safe = false;
   bool understood = false;
+  const Family* family = nullptr;  // Null: as its operation is read everywhere, else as the dialect's others.
+  bool borrowed = false;           // Another dialect's: by it alone no upstream is told from another.
 };
 
 struct StatusOf {
@@ -37,12 +39,14 @@ struct DialectTable {
   const Family* family;  // Of operations that do not name one by themselves.
   /// What else is there, as fronts of paths, below a version: "files" stands for "files/…", too.
   std::span<const std::string_view> resources{};
-  std::span<const std::string_view> unversioned{};  // And beside the versions: "upload".
+  std::span<const std::string_view> unversioned{};  // Fronts of those paths that stand beside the versions.
   KeyHeader key{.name = "authorization", .scheme = "Bearer "};
   bool model_in_path = false;
+  bool usage_unasked = false;  // Its streams report usage anyway, and it may refuse a request that asks for it.
+  std::string (*error_document)(std::string_view event, const SaidError& said) = nullptr;  // Null: its family's.
   std::string (*error_body)(const OwnError& error);
-  std::string (*error_event)(Operation operation, const OwnError& error);
-  std::string_view (*heartbeat)(Operation operation);
+  std::string (*error_event)(const Endpoint& endpoint, const OwnError& error);
+  std::string_view (*heartbeat)(const Endpoint& endpoint);
 };
 
 class TableDialect final : public Dialect {
@@ -70,9 +74,11 @@ class TableDialect final : public Dialect {
   [[nodiscard]] std::string_view request_id_header() const override { return table_.request_id_header; }
 
  private:
-  [[nodiscard]] const Family& family_of(Operation operation) const;
   [[nodiscard]] ApiPath without_versions(std::string_view path) const;
   [[nodiscard]] const PathRow* row_of(std::string_view rest) const;
+  [[nodiscard]] const Family& family_of(const Endpoint& endpoint) const;
+  /// Its streams report usage only when asked.
+  [[nodiscard]] bool usage_on_request(const Endpoint& endpoint) const;
 
   const DialectTable& table_;
 };

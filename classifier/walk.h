@@ -3,15 +3,18 @@
 // included simdjson; this header knows its types only as template arguments, so that it need not include it.
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "classifier/dialect.h"
 #include "classifier/json.h"
+#include "classifier/reported.h"
 
 namespace classifier::walk {
 
@@ -116,10 +119,37 @@ void keep_name(std::string& into, Value&& value) {
   if (!name.empty() && into != name) into = name;
 }
 
-/// Overwrites only with what is there.
+/// The same in quotes, as some write numbers of 64 bits.
+inline std::optional<std::int64_t> count_in(std::string_view digits) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return number >= 0 && number <= kCountMax ? std::optional{number} : std::nullopt;
+}
+
+/// Overwrites only with what is there. What is there and can be no count is kept as kUnreadable (reported.h): it must
+/// not be taken for zero.
 template <class Value>
 void keep_count(std::optional<std::int64_t>& into, Value&& value) {
-  if (const auto number = count(value)) into = number;
+  const std::string_view token = value.raw_json_token();
+  if (token.starts_with('n')) return;
+  into = (token.starts_with('"') ? count_in(text(value)) : count(value)).value_or(kUnreadable);
+}
+
+/// A document that is an object, or an array of them (a stream in one piece; gateways that wrap their errors).
+template <class Document, class Each>
+bool each_object(Document& document, Each&& each) {
+  auto object = document.get_object();
+  if (!object.error()) return each(object.value_unsafe());
+  auto array = document.get_array();
+  if (array.error()) return false;
+  bool any = false;
+  for (auto element : array.value_unsafe()) {
+    auto inner = element.get_object();
+    if (inner.error() || !each(inner.value_unsafe())) return false;
+    any = true;
+  }
+  return any;
 }
 
 /// Null, "", [] and {} hold nothing.

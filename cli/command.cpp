@@ -19,7 +19,7 @@ constexpr CodeMeaning kExitCodes[] = {
     {kDone, "done"},
     {kFailed, "failed; stderr says why"},
     {kUsage, "wrong usage: unknown command, option or argument"},
-    {kInvalid, "invalid configuration, or a check that found something"},
+    {kInvalid, "invalid configuration, or a check that found something; a refused reload"},
     {kNotFound, "what was named does not exist"},
     {kUnreachable, "callgate or what it needs cannot be reached"},
     {kDenied, "not allowed"},
@@ -209,10 +209,13 @@ std::optional<std::string> read_arguments(const Command& command, std::span<cons
     } else {
       return name + " needs a value: " + name + " " + std::string{option->value};
     }
+    if (!option->value.empty() && value.empty())
+      return name + " must not be empty: " + name + " " + std::string{option->value};
     std::vector<std::string>& values = into.options[name];
     if (!values.empty() && !option->repeated) return name + " is given twice";
     values.push_back(std::move(value));
   }
+  if (std::ranges::any_of(into.words, &std::string::empty)) return "an argument is empty; is a variable not set?";
   if (into.words.size() > command.most_arguments) {
     return "does not take the argument " + gateway::say(into.words[command.most_arguments]);
   }
@@ -250,8 +253,8 @@ int help(const Arguments& arguments, Terminal& terminal) {
   }
   if (words.size() == 1 && words[0] == "exit-codes") {
     for (const CodeMeaning& one : kExitCodes) print_column(terminal.out, std::to_string(one.code), one.meaning, 3);
-    print_column(terminal.out, "130", "ended by Ctrl-C", 3);
-    print_column(terminal.out, "143", "ended by SIGTERM", 3);
+    print_column(terminal.out, "130", "ended by Ctrl-C; serve drains instead and ends with 0, or 1", 3);
+    print_column(terminal.out, "143", "ended by SIGTERM; serve drains instead and ends with 0, or 1", 3);
     return kDone;
   }
   std::size_t used = 0;

@@ -4,6 +4,7 @@
 #include "cli/classify.h"
 #include "cli/command.h"
 #include "cli/config.h"
+#include "cli/reload.h"
 #include "cli/serve.h"
 
 namespace cli {
@@ -18,6 +19,14 @@ constexpr Example kServeExamples[] = {
     {"callgate serve", "the defaults, callers' own keys"},
     {"callgate serve --config callgate.yaml", "with a file"},
     {"callgate serve --set listen.data=127.0.0.1:5600", "one key changed"},
+};
+
+constexpr Option kAdmin{"--admin", "ADDRESS", "Where it listens (host:port or unix:/path), if not at listen.admin."};
+constexpr Option kReloadOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Example kReloadExamples[] = {
+    {"callgate reload --config callgate.yaml", "what has changed, or every problem"},
+    {"callgate reload --admin unix:/run/callgate/admin.sock", "named by its address"},
+    {"callgate reload --json", "for programs"},
 };
 
 constexpr Option kValidateOptions[] = {kSet, kJson};
@@ -82,8 +91,18 @@ constexpr Command kCommands[] = {
      .summary = "Run callgate.",
      .examples = kServeExamples,
      .options = kServeOptions,
-     .details = "SIGTERM drains and ends; a second one ends at once.",
+     .details = "SIGTERM or Ctrl-C drains and ends with 0, or with 1 if calls had to be broken off; a second one "
+                "ends at once.\n"
+                "SIGHUP, a change of the file or \"callgate reload\" makes it read its configuration again.",
      .run = serve},
+    {.words = "reload",
+     .summary = "Make a running callgate read its configuration again.",
+     .examples = kReloadExamples,
+     .options = kReloadOptions,
+     .details =
+         "It is found by listen.admin of the same configuration, and listen.admin_token is shown where one is set.\n"
+         "A bad configuration is refused whole: the problems are listed, the old one stays, and the exit code is 3.",
+     .run = reload},
     {.words = "validate",
      .summary = "List all problems of configuration files.",
      .arguments = "[FILE…]",

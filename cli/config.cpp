@@ -21,10 +21,6 @@ using gateway::Problem;
 constexpr std::size_t kMostInput = (1 << 20) + 1;
 const std::string kStandardInput = "<stdin>";
 
-gateway::Overrides overrides_of(const Arguments& arguments) {
-  return {gateway::process_environment(), arguments.all("--set")};
-}
-
 Loaded load_named(const std::string& file, const Arguments& arguments, Terminal& terminal) {
   if (file != "-") return gateway::load_config(file, overrides_of(arguments));
   std::string text(kMostInput, '\0');
@@ -37,16 +33,6 @@ std::string file_from_environment() {
   const gateway::Environment environment = gateway::process_environment();
   const auto found = environment.find("CALLGATE_CONFIG");
   return found == environment.end() ? std::string{} : found->second;
-}
-
-Json json_of(const Problem& problem) {
-  return {{"file", problem.file},
-          {"line", problem.line},
-          {"column", problem.column},
-          {"path", problem.path},
-          {"severity", name_of(problem.severity)},
-          {"code", name_of(problem.kind)},
-          {"message", problem.message}};
 }
 
 std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
@@ -79,6 +65,10 @@ void print_settings(std::span<const gateway::Setting> settings, std::ostream& ou
 
 }  // namespace
 
+gateway::Overrides overrides_of(const Arguments& arguments) {
+  return {gateway::process_environment(), arguments.all("--set")};
+}
+
 std::string config_file(const Arguments& arguments) { return arguments.get("--config", file_from_environment()); }
 
 Loaded load(const Arguments& arguments, Terminal& terminal) {
@@ -105,12 +95,12 @@ int validate(const Arguments& arguments, Terminal& terminal) {
   for (const std::string& file : files) {
     const Loaded loaded = load_named(file, arguments, terminal);
     const std::string name = file.empty() ? "defaults and environment" : file == "-" ? kStandardInput : file;
-    Json problems = Json::array();
     for (const Problem& problem : loaded.problems) {
       ++(problem.severity == Problem::Severity::Error ? errors : warnings);
-      problems.push_back(json_of(problem));
     }
-    report.push_back({{"file", name}, {"valid", loaded.usable()}, {"problems", problems}});
+    report.push_back({{"file", name},
+                      {"valid", loaded.usable()},
+                      {"problems", Json::parse(gateway::problems_json(loaded.problems))}});
     if (arguments.has("--json")) continue;
     print_problems(loaded.problems, terminal.out, terminal.colour_out);
     if (loaded.usable()) terminal.out << name << ": valid\n";
@@ -131,12 +121,7 @@ int config_show(const Arguments& arguments, Terminal& terminal) {
     print_settings(loaded.settings, terminal.out, terminal.colour_out);
     return kDone;
   }
-  Json settings = Json::array();
-  for (const gateway::Setting& setting : loaded.settings) {
-    settings.push_back(
-        {{"path", gateway::text_of(setting.path)}, {"value", setting.value}, {"origin", setting.origin}});
-  }
-  terminal.out << dumped({{"settings", settings}}) << '\n';
+  terminal.out << gateway::settings_json(loaded.settings);
   return kDone;
 }
 

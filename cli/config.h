@@ -11,6 +11,8 @@ namespace cli {
 
 /// The file that --config or CALLGATE_CONFIG names; empty for none.
 [[nodiscard]] std::string config_file(const Arguments& arguments);
+/// What wins over the file: --set over CALLGATE_ variables.
+[[nodiscard]] gateway::Overrides overrides_of(const Arguments& arguments);
 /// The configuration that --config, --set, the environment and CALLGATE_CONFIG come to.
 [[nodiscard]] gateway::Loaded load(const Arguments& arguments, Terminal& terminal);
 /// One line each, as text_of() says it.

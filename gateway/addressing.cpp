@@ -132,9 +132,8 @@ std::string providers_path(const Target& to, std::string_view path) {
     if (!twice && !(base_has_version && !version.empty())) return std::string{path};
   }
   if (version.empty() && !to.url_is_complete) version = read.home;
-  if (version.empty()) return std::string{path};
   std::string found{"/"};
-  if (!base_has_version) found.append(version).append("/");
+  if (!version.empty() && !base_has_version) found.append(version).append("/");
   return found.append(read.rest);
 }
 

@@ -88,12 +88,15 @@ task<std::expected<Permit, Refusal>> LineAdmission::admit(const Ask& ask, Signal
   ++waiting_;
   const budget::Lane lane = ask.lane;
   if (moved_) moved_(lane, 1);
-  const TimePoint patience = runtime_.now() + longest(limits_.queue.max_wait, lane);
-  const TimePoint until = std::min(ask.deadline, patience);
-  const bool by_deadline = ask.deadline <= patience;
-  while (!entry.granted && !signal.stopped() && !signal.draining() && runtime_.now() < until) {
+  const TimePoint since = runtime_.now();
+  // Asked anew each time: a reload may have changed it.
+  const auto patience = [&] { return since + longest(limits_.queue.max_wait, lane); };
+  while (!entry.granted && !signal.stopped() && !signal.draining()) {
+    const TimePoint until = std::min(ask.deadline, patience());
+    if (runtime_.now() >= until) break;
     co_await runtime_.wait(signal, until);
   }
+  const bool by_deadline = ask.deadline <= patience();
   --waiting_;
   if (moved_) moved_(lane, -1);
   if (entry.granted) {
@@ -110,8 +113,18 @@ task<std::expected<Permit, Refusal>> LineAdmission::admit(const Ask& ask, Signal
 }
 
 void LineAdmission::update(AdmissionLimits limits) {
+  // An upstream that has gone ends its calls under the limit that they came under.
+  for (const auto& [upstream, limit] : limits_.concurrent) {
+    const auto line = lines_.find(upstream);
+    const bool busy = line != lines_.end() && (line->second.in_use > 0 || !line->second.entries.empty());
+    if (busy) limits.concurrent.try_emplace(upstream, limit);
+  }
   limits_ = std::move(limits);
-  for (auto& [upstream, line] : lines_) grant(upstream, line);
+  for (auto& [upstream, line] : lines_) {
+    grant(upstream, line);
+    // Whoever still waits may have to wait longer now, or less long.
+    for (const Entry* entry : line.entries) entry->signal->ring();
+  }
 }
 
 int LineAdmission::in_use(std::string_view upstream) const {

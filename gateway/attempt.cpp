@@ -73,6 +73,11 @@ bool is_json(const Headers& headers) {
   return type && (type->find("json") != std::string_view::npos) && type->find("ndjson") == std::string_view::npos;
 }
 
+bool is_event_stream(const Headers& headers) {
+  const auto type = classifier::find(headers, "content-type");
+  return type && type->starts_with("text/event-stream");
+}
+
 std::optional<std::uint64_t> content_length(const Headers& headers) {
   const auto text = classifier::find(headers, "content-length");
   if (!text || text->empty() || text->size() > 18) return std::nullopt;
@@ -484,7 +489,9 @@ task<Attempt> try_once(const Call& call, int number, Services services, Caller& 
       co_await relay_stream(t);
     } else if (status >= 300 && status < 400 && status != 304) {
       refuse_redirect(t);
-    } else if (good && (call.request.method == "HEAD" || (!is_json(headers) && !call.endpoint.understood))) {
+    } else if (good && (call.request.method == "HEAD" ||
+                        (!is_json(headers) && (!call.endpoint.understood || is_event_stream(headers))))) {
+      // Among them a stream in an encoding that nobody asked for: not read, but not held up either.
       std::string nothing;
       co_await relay(t, std::move(nothing));
     } else {

@@ -18,6 +18,7 @@ constexpr int kCallerGoneStatus = 499;  // nginx's; only ever in log, row and me
 constexpr milliseconds kDrainRetryAfter{1'000};
 constexpr milliseconds kSdkMaySleep{30'000};
 constexpr milliseconds kWorthMentioning{100};
+constexpr milliseconds kWaited{1};  // Whom the queue lets through or turns away at once is quicker.
 
 microseconds span(TimePoint from, TimePoint to) { return std::chrono::duration_cast<microseconds>(to - from); }
 
@@ -96,17 +97,16 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
   // Only its own deadline is one; where its SDK's patience ended, it has waited too long.
   if (refusal.why == Refusal::Why::Deadline && now >= call.deadline) {
     const bool at_once = call.deadline <= call.request.arrived;
+    const bool waited = record.queued >= kWaited;
+    std::string message = "the call's deadline passed while it waited for a free slot of upstream " + record.upstream;
+    if (!waited) message = "the call's deadline (Callgate-Deadline) passed while its request was still on the way";
+    if (at_once) message = "the call's deadline (Callgate-Deadline) had passed before it came";
     return own_ending(
         call,
         record,
         Outcome::Refused,
-        {.status = 504,
-         .cls = Class::Timeout,
-         .message = at_once
-                        ? "the call's deadline (Callgate-Deadline) had passed before it came"
-                        : "the call's deadline passed while it waited for a free slot of upstream " + record.upstream,
-         .code = "callgate_deadline"},
-        at_once ? "deadline_passed" : "deadline_in_queue",
+        {.status = 504, .cls = Class::Timeout, .message = std::move(message), .code = "callgate_deadline"},
+        waited ? "deadline_in_queue" : "deadline_passed",
         {.retryable = !at_once});
   }
   const bool sdk_gives_up = refusal.why == Refusal::Why::Deadline;

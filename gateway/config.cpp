@@ -1,20 +1,15 @@
 #include "gateway/config.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "classifier/dialect.h"
+#include "gateway/config_files.h"
 #include "gateway/config_keys.h"
 #include "gateway/config_values.h"
 #include "gateway/config_yaml.h"
@@ -29,6 +24,7 @@ using Kind = Problem::Kind;
 constexpr std::size_t kLargestFile = 1 << 20;
 constexpr std::size_t kMostProblems = 200;
 constexpr std::string_view kVariablePrefix = "CALLGATE_";
+constexpr std::string_view kFileVariable = "CALLGATE_CONFIG";
 
 /// What other programs call these keys.
 struct OtherName {
@@ -118,6 +114,12 @@ std::string variable_of(std::string_view key_path) {
   return name;
 }
 
+/// Set in every pod beside a service whose name begins with ours: CALLGATE_SERVICE_HOST, CALLGATE_PORT_4600_TCP, …
+bool is_of_kubernetes(std::string_view rest) {
+  return rest.ends_with("SERVICE_HOST") || rest.find("SERVICE_PORT") != rest.npos || rest == "PORT" ||
+         rest.ends_with("_PORT") || rest.starts_with("PORT_") || rest.find("_PORT_") != rest.npos;
+}
+
 std::string form_found(const YamlNode& node) {
   constexpr std::string_view kForms[] = {"empty", "a single value", "a list", "a map"};
   return std::string{kForms[static_cast<std::size_t>(node.form)]};
@@ -154,6 +156,7 @@ class Reader {
   void settle_all(Loaded& loaded) const;
 
   void check_listen(const Config& config);
+  void check_secrets(const Config& config);
   void check_upstreams(const Config& config);
   void check_default_upstreams(const Config& config);
   void check_routes(const Config& config);
@@ -162,6 +165,16 @@ class Reader {
   void add(Kind kind, const Place& place, const Path& path, std::string message);
   void warn(Kind kind, const Place& place, const Path& path, std::string message);
   void refuse(const Key& key, const Place& place, const Path& path);
+  /// It is there but could not be read: that has been said.
+  [[nodiscard]] bool said_of(const Path& path) const {
+    const std::string text = text_of(path);
+    return std::ranges::any_of(problems_,
+                               [&](const Problem& p) { return p.path == text || p.path.starts_with(text + "."); });
+  }
+  [[nodiscard]] bool is_used(std::string_view variable) const {
+    return std::ranges::any_of(used_texts_,
+                               [&](const std::string& text) { return text.find(variable) != text.npos; });
+  }
   [[nodiscard]] Place place_of(const YamlNode& node) const { return {file_, node.line, node.column}; }
   /// Where this was decided, or the next thing above it.
   [[nodiscard]] Place place_of(Path path) const;
@@ -169,7 +182,8 @@ class Reader {
   std::string file_;
   const Overrides& overrides_;
   std::map<Path, Decision> decisions_{};
-  std::map<Path, Place> entries_{};  // Names in groups of names: {"upstreams", "openai-eu"}.
+  std::map<Path, Place> entries_{};        // Names in groups of names: {"upstreams", "openai-eu"}.
+  std::vector<std::string> used_texts_{};  // Where variables are named.
   std::vector<Problem> problems_{};
 };
 
@@ -317,6 +331,7 @@ std::optional<Written> Reader::written(const YamlNode& node, const Path& path) {
     add(substituted.error().kind, place_of(node), path, substituted.error().message);
     return std::nullopt;
   }
+  if (substituted->any) used_texts_.push_back(node.text);
   // The value of a variable is not repeated; it may be a secret that was put in the wrong place.
   const std::string said = substituted->any ? "what " + say(node.text) + " stands for" : say(node.text);
   return Written{.text = substituted->text, .said = said, .quoted = node.quoted, .untyped = substituted->any};
@@ -380,7 +395,12 @@ void Reader::read_secret(const YamlNode& node, const Key& key, const Path& path,
         node.entries[0].key == "file" ? "must be the path of a file" : "must be the name of an environment variable");
     return;
   }
-  Value value{.shown = "{" + node.entries[0].key + ": " + yaml_text(found->text) + "}", .text = found->text};
+  const bool file = node.entries[0].key == "file";
+  if (!file) used_texts_.push_back(found->text);
+  const auto from = file ? SecretSource::From::File : SecretSource::From::Environment;
+  Value value{.shown = "{" + node.entries[0].key + ": " + yaml_text(found->text) + "}",
+              .text = found->text,
+              .number = static_cast<std::int64_t>(from)};
   decide(key, path, std::move(value), key_place, file_ + ":" + std::to_string(node.line), refused);
 }
 
@@ -468,13 +488,18 @@ void Reader::read_environment() {
                                             : "did you mean " + meant + "?"));
       continue;
     }
-    // Kubernetes sets CALLGATE_PORT and the like for a service of our name, so other variables are not ours to judge,
-    // unless one is a key whose levels are parted by a single underscore.
+    if (name == kFileVariable || is_of_kubernetes(rest) || is_used(name)) continue;
+    std::string meant = nearest(name, right_names);
     for (const std::string& right : right_names) {
       std::string single = right;
       for (std::size_t at = 0; (at = single.find("__")) != std::string::npos;) single.erase(at, 1);
-      if (single == name) warn(Kind::UnknownKey, place, {}, "is not used; did you mean " + right + "?");
+      if (single == name) meant = right;
     }
+    warn(Kind::UnknownKey,
+         place,
+         {},
+         "is not used; " + (meant.empty() ? "two underscores part the levels of a key, as in CALLGATE_LOG__LEVEL"
+                                          : "did you mean " + meant + "?"));
   }
 }
 
@@ -563,8 +588,10 @@ void Reader::settle_all(Loaded& loaded) const {
 void Reader::check_listen(const Config& config) {
   const auto data = read_address(config.listen.data);
   const auto health = read_address(config.listen.health);
+  const auto admin = read_address(config.listen.admin);
   const Path data_path{"listen", "data"};
   const Path health_path{"listen", "health"};
+  const Path admin_path{"listen", "admin"};
   if (data && !data->loopback) {
     add(Kind::NotInThisVersion,
         place_of(data_path),
@@ -578,11 +605,39 @@ void Reader::check_listen(const Config& config) {
         health_path,
         "must be host:port; probes and Prometheus cannot use a unix socket");
   }
-  if (data && health && data->port != 0 && data->port == health->port && data->host == health->host) {
-    add(Kind::Reference,
-        place_of(decisions_.contains(health_path) ? health_path : data_path),
-        decisions_.contains(health_path) ? health_path : data_path,
-        "listen.data and listen.health must not have the same port");
+  if (admin && !admin->loopback && !config.listen.admin_token.given() && !said_of({"listen", "admin_token"})) {
+    add(Kind::Missing,
+        place_of(admin_path),
+        admin_path,
+        "needs listen.admin_token, since others can reach this address; write admin_token: {file: /path/to/it}, or "
+        "use "
+        "127.0.0.1:" +
+            std::to_string(admin->port) + " or unix:/path");
+  }
+  if (admin && !admin->loopback) {
+    warn(Kind::Exposure,
+         place_of(admin_path),
+         admin_path,
+         "lets the token cross the network unencrypted; use 127.0.0.1 or unix:/path if that will do");
+  }
+  struct Listener {
+    const std::optional<Address>& address;
+    const Path& path;
+  };
+  const Listener listeners[] = {{data, data_path}, {health, health_path}, {admin, admin_path}};
+  for (const Listener& one : listeners) {
+    for (const Listener& other : std::span{listeners, &one}) {
+      if (!one.address || !other.address) continue;
+      const bool same = one.address->unix_path == other.address->unix_path &&
+                        one.address->port == other.address->port && one.address->host == other.address->host &&
+                        (one.address->port != 0 || !one.address->unix_path.empty());
+      if (!same) continue;
+      const Path& path = decisions_.contains(one.path) ? one.path : other.path;
+      add(Kind::Reference,
+          place_of(path),
+          path,
+          text_of(other.path) + " and " + text_of(one.path) + " must not be the same address");
+    }
   }
   const Path hosts_path{"listen", "hosts"};
   for (const std::string& host : config.listen.hosts) {
@@ -595,6 +650,27 @@ void Reader::check_listen(const Config& config) {
           hosts_path,
           "must be host names without scheme, port or * (has " + say(host) + "); IPv6 addresses stand in [ ]");
     }
+  }
+}
+
+void Reader::check_secrets(const Config& config) {
+  const Path path{"listen", "admin_token"};
+  const SecretSource& source = config.listen.admin_token;
+  if (!source.given()) return;
+  const auto secret = gateway::read_secret(source, overrides_.environment);
+  if (!secret) {
+    add(Kind::Secret, place_of(path), path, secret.error());
+  } else if (secret->size() < kShortestToken) {
+    add(Kind::Secret,
+        place_of(path),
+        path,
+        "must have at least " + std::to_string(kShortestToken) + " characters (has " +
+            std::to_string(secret->size()) + "); `openssl rand -hex 32` makes a good one");
+  } else if (secret->size() > kLongestToken) {
+    add(Kind::Secret, place_of(path), path, "must have at most " + std::to_string(kLongestToken) + " characters");
+  }
+  if (source.from == SecretSource::From::File && open_to_others(source.name)) {
+    warn(Kind::Exposure, place_of(path), path, "is in a file that anybody can read; chmod 0640 it");
   }
 }
 
@@ -622,11 +698,18 @@ void Reader::check_upstreams(const Config& config) {
   for (const UpstreamConfig& upstream : config.upstreams) {
     const Path path{"upstreams", upstream.name};
     const auto missing = [&](std::string_view key) {
-      // Where it is there but could not be read, that has been said.
-      const Path key_path = path / key;
-      const bool said = std::ranges::any_of(problems_, [&](const Problem& p) { return p.path == text_of(key_path); });
-      if (!said) add(Kind::Missing, place_of(path), path, "needs " + std::string{key} + ", since it is not built in");
+      if (!said_of(path / key))
+        add(Kind::Missing, place_of(path), path, "needs " + std::string{key} + ", since it is not built in");
     };
+    const Branch& keys = *config_tree().find("upstreams")->any;
+    if (upstream.dialect.empty() && upstream.url.empty() && keys.find(upstream.name)) {
+      std::erase_if(problems_, [&](const Problem& p) { return p.path.starts_with(text_of(path) + "."); });
+      add(Kind::Reference,
+          place_of(path),
+          path,
+          "is a key of an upstream, but stands where the upstreams' names do; indent it below the name of one");
+      continue;
+    }
     if (upstream.dialect.empty()) {
       missing("dialect");
     } else if (!classifier::find_dialect(upstream.dialect)) {
@@ -652,6 +735,11 @@ void Reader::check_upstreams(const Config& config) {
              path / "url",
              "ends in " + url->path.substr(url->path.rfind('/')) +
                  ", which callers' paths begin with; most likely it must go");
+      }
+    }
+    if (!upstream.ca_file.empty()) {
+      if (const std::string why = no_authorities_in(upstream.ca_file); !why.empty()) {
+        add(Kind::Reference, place_of(path / "ca_file"), path / "ca_file", why);
       }
     }
     for (const std::string& safe : upstream.replay_safe) {
@@ -759,6 +847,7 @@ Loaded Reader::finish() {
   });
   if (readable) {
     check_listen(loaded.config);
+    check_secrets(loaded.config);
     check_upstreams(loaded.config);
     check_default_upstreams(loaded.config);
     check_routes(loaded.config);
@@ -786,75 +875,6 @@ Problem unreadable(const std::string& file, std::string message) {
   problem.file = file;
   problem.message = std::move(message);
   return problem;
-}
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-std::string say_open_error(int error) {
-  switch (error) {
-    case ENOENT:
-      return "there is no such file";
-    case EACCES:
-      return "this user may not read it; look at its owner and mode";
-    case ENAMETOOLONG:
-      return "its name is too long";
-    default:
-      return "it cannot be opened: " + std::string{std::strerror(error)};
-  }
-}
-
-struct FileText {
-  std::string text{};
-  std::vector<Problem> problems{};
-};
-
-FileText read_whole(const std::string& file) {
-  FileText out;
-  const auto failed = [&](std::string message) {
-    out.text.clear();
-    out.problems = {unreadable(file, std::move(message))};
-    return out;
-  };
-  // Not blocking, so that a pipe in the file's place cannot hold us up.
-  const FileDescriptor fd{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (fd.get() < 0) return failed(say_open_error(errno));
-  struct stat about {};
-  if (::fstat(fd.get(), &about) != 0) return failed(say_open_error(errno));
-  if (S_ISDIR(about.st_mode)) return failed("it is a directory; name the file in it");
-  if (!S_ISREG(about.st_mode)) return failed("it is not a regular file");
-
-  std::array<char, 65536> block{};
-  for (ssize_t got = 1; got > 0;) {
-    got = ::read(fd.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR)
-      got = 1;
-    else if (got < 0)
-      return failed("it cannot be read: " + std::string{std::strerror(errno)});
-    else
-      out.text.append(block.data(), static_cast<std::size_t>(got));
-    if (out.text.size() > kLargestFile) return failed("it is larger than 1MiB; this cannot be a configuration");
-  }
-  // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
-  if ((about.st_mode & S_IWOTH) != 0) {
-    Problem problem = unreadable(file, "");
-    problem.severity = Problem::Severity::Warning;
-    problem.kind = Kind::Exposure;
-    problem.message = "anybody may write to it, and so decide where calls and keys go; chmod o-w it";
-    out.problems.push_back(std::move(problem));
-  }
-  return out;
 }
 
 }  // namespace
@@ -904,9 +924,22 @@ Config default_config() { return parse_config("", "").config; }
 
 Loaded load_config(const std::string& file, const Overrides& overrides) {
   if (file.empty()) return parse_config("", "", overrides);
-  FileText read = read_whole(file);
-  Loaded loaded = parse_config(read.text, file, overrides);
-  loaded.problems.insert(loaded.problems.begin(), read.problems.begin(), read.problems.end());
+  const auto read = read_whole(file, kLargestFile, "a configuration");
+  if (!read) {
+    // The rest of what was decided is looked at all the same.
+    Loaded loaded = parse_config("", file, overrides);
+    loaded.problems.insert(loaded.problems.begin(), unreadable(file, read.error()));
+    return loaded;
+  }
+  Loaded loaded = parse_config(read->text, file, overrides);
+  // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
+  if (read->anybody_writes) {
+    Problem problem =
+        unreadable(file, "anybody may write to it, and so decide where calls and keys go; chmod o-w it");
+    problem.severity = Problem::Severity::Warning;
+    problem.kind = Kind::Exposure;
+    loaded.problems.insert(loaded.problems.begin(), std::move(problem));
+  }
   return loaded;
 }
 

@@ -11,6 +11,14 @@
 
 namespace gateway {
 
+/// Where a secret is; the secret itself is in no configuration.
+struct SecretSource {
+  enum class From : std::uint8_t { Nowhere, File, Environment } from = From::Nowhere;
+  std::string name{};  // Path or variable.
+  [[nodiscard]] bool given() const { return from != From::Nowhere; }
+  bool operator==(const SecretSource&) const = default;
+};
+
 struct UpstreamConfig {
   std::string name{};
   std::string dialect{};  // A name that classifier::find_dialect() knows.
@@ -39,6 +47,8 @@ struct Config {
   struct Listen {
     std::string data = "127.0.0.1:4600";  // or unix:/path
     std::string health = "127.0.0.1:4601";
+    std::string admin = "127.0.0.1:4602";  // or unix:/path
+    SecretSource admin_token{};
     std::vector<std::string> hosts{"localhost", "127.0.0.1", "[::1]"};
     bool operator==(const Listen&) const = default;
   } listen{};

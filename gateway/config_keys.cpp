@@ -27,6 +27,9 @@ constexpr Range kUsd = between(0, 9e18);
 void assign(std::string& into, const Value& value) { into = value.text; }
 void assign(std::vector<std::string>& into, const Value& value) { into = value.texts; }
 void assign(std::chrono::milliseconds& into, const Value& value) { into = std::chrono::milliseconds{value.number}; }
+void assign(SecretSource& into, const Value& value) {
+  into = {static_cast<SecretSource::From>(value.number), value.text};
+}
 template <typename T>
   requires std::integral<T> || std::is_enum_v<T>
 void assign(T& into, const Value& value) {
@@ -77,9 +80,10 @@ constexpr Key kKeys[] = {
     {.path = "listen.admin",
      .type = Type::Address,
      .standard = "127.0.0.1:4602",
-     .meaning = "Admin API and console.",
+     .meaning =
+         "The admin API: reload, effective configuration, version. Off loopback only with `listen.admin_token`.",
      .example = "unix:/run/callgate/admin.sock",
-     .later = "the admin API"},
+     .apply = put<&C::listen, &C::Listen::admin>},
     {.path = "listen.hosts",
      .type = Type::Texts,
      .standard = "[localhost, 127.0.0.1, \"[::1]\"]",
@@ -111,9 +115,10 @@ constexpr Key kKeys[] = {
      .later = "TLS for callers"},
     {.path = "listen.admin_token",
      .type = Type::Secret,
-     .meaning = "What admin clients must show; required when `listen.admin` is not loopback.",
+     .meaning = "What admin clients must show (`Authorization: Bearer`), at least 16 characters; required when "
+                "`listen.admin` is not loopback. A file is read again when it changes.",
      .example = "{file: /etc/callgate/admin-token}",
-     .later = "the admin API"},
+     .apply = put<&C::listen, &C::Listen::admin_token>},
 
     {.path = "upstreams",
      .type = Type::Map,
@@ -141,7 +146,8 @@ constexpr Key kKeys[] = {
      .apply = put_upstream<&U::http>},
     {.path = "upstreams.*.ca_file",
      .type = Type::Text,
-     .meaning = "Certificate authorities to trust instead of the system's, PEM.",
+     .meaning = "Certificate authorities to trust instead of the system's, PEM. The file must be there when the "
+                "configuration is read.",
      .example = "/etc/callgate/ca.pem",
      .apply = put_upstream<&U::ca_file>},
     {.path = "upstreams.*.credentials",
@@ -468,7 +474,7 @@ constexpr Key kKeys[] = {
     {.path = "retry.bulk.max_elapsed",
      .type = Type::Duration,
      .standard = "2m",
-     .meaning = "No attempt begins later than this after the call came. 0s: no bound.",
+     .meaning = "No attempt begins later than this after the first one. 0s: no bound.",
      .range = kUpToAWeek,
      .apply = put<&C::retry, &C::Retry::bulk, &LaneRetry::max_elapsed>},
     {.path = "retry.backfill", .type = Type::Map, .meaning = "Nobody waits."},
@@ -481,7 +487,7 @@ constexpr Key kKeys[] = {
     {.path = "retry.backfill.max_elapsed",
      .type = Type::Duration,
      .standard = "2m",
-     .meaning = "No attempt begins later than this after the call came. 0s: no bound.",
+     .meaning = "No attempt begins later than this after the first one. 0s: no bound.",
      .range = kUpToAWeek,
      .apply = put<&C::retry, &C::Retry::backfill, &LaneRetry::max_elapsed>},
     {.path = "retry.budget", .type = Type::Map, .meaning = "Keeps retries a share of the traffic, per upstream."},
@@ -715,7 +721,9 @@ constexpr Key kKeys[] = {
     {.path = "limits.header_timeout",
      .type = Type::Duration,
      .standard = "30s",
-     .meaning = "A request's head must be complete by then.",
+     .meaning =
+         "A request's head must be complete by then; silence within its body, or a body that comes too slowly, is "
+         "bounded by it, too.",
      .range = between(100, kHour),
      .apply = put<&C::limits, &C::Limits::header_timeout>},
     {.path = "limits.write_stall",
@@ -924,8 +932,12 @@ constexpr BuiltIn kBuiltIns[] = {
     {"upstreams.anthropic.url", "https://api.anthropic.com"},
     {"upstreams.gemini.dialect", "gemini"},
     {"upstreams.gemini.url", "https://generativelanguage.googleapis.com"},
-    {"upstreams.mistral.dialect", "openai"},
+    {"upstreams.mistral.dialect", "mistral"},
     {"upstreams.mistral.url", "https://api.mistral.ai"},
+    {"upstreams.cohere.dialect", "cohere"},
+    {"upstreams.cohere.url", "https://api.cohere.com"},
+    {"upstreams.ollama.dialect", "ollama"},
+    {"upstreams.ollama.url", "http://127.0.0.1:11434"},
     {"upstreams.groq.dialect", "openai"},
     {"upstreams.groq.url", "https://api.groq.com/openai"},
     {"upstreams.deepseek.dialect", "openai"},
@@ -941,6 +953,8 @@ constexpr BuiltIn kBuiltIns[] = {
     {"default_upstream.openai", "openai"},
     {"default_upstream.anthropic", "anthropic"},
     {"default_upstream.gemini", "gemini"},
+    {"default_upstream.cohere", "cohere"},
+    {"default_upstream.ollama", "ollama"},
     {"tenants.default.weight", "1"},
 };
 

@@ -257,6 +257,7 @@ log: {level: warn}
 - `callgate config schema` prints a JSON Schema, with which editors complete and check while you write.
 - [callgate.example.yaml](callgate.example.yaml) has every key with its default. What is marked *not in this version*
   is already named, so that files stay valid later; setting it to anything but its default is refused.
+- A running callgate takes a changed file by itself, all of it or nothing: [operations.md](operations.md).
 
 ## How values are written
 
@@ -275,11 +276,14 @@ what it says. Inside `{ }` or `[ ]` write it in quotes: `{attempts: "${env:ATTEM
 
 **Who wins.** `--set retry.base=1s` on the command line, over `CALLGATE_RETRY__BASE=1s` in the environment (two
 underscores part the levels; `-` and `.` in names become `_`), over the file, over the defaults. Lists are written as
-`CALLGATE_LISTEN__HOSTS=localhost,callgate.local`.
+`CALLGATE_LISTEN__HOSTS=localhost,callgate.local`. A variable with `__` in it that names no key is an error; any other
+`CALLGATE_…` that is not used is a warning, save those that Kubernetes sets for a service (`CALLGATE_SERVICE_HOST`,
+`CALLGATE_PORT…`).
 
 **Strictness.** An unknown or repeated key, a wrong unit or a value out of range is an error, with which callgate does
 not start. A file is at most 1 MiB, one YAML document in UTF-8, indented with spaces. Anchors and aliases work; merge
-keys (`<<`) and tags do not. A file that others than its owner and group can read is a warning.
+keys (`<<`) and tags do not. Files that are named must be there: a `ca_file` with a certificate in it, a secret with one
+line. A configuration that anybody may write, or a secret that anybody may read, is a warning.
 )";
 
 std::string built_in_table() {
@@ -295,6 +299,28 @@ std::string built_in_table() {
 }
 
 }  // namespace
+
+std::string settings_json(std::span<const Setting> settings) {
+  Json list = Json::array();
+  for (const Setting& setting : settings) {
+    list.push_back({{"path", text_of(setting.path)}, {"value", setting.value}, {"origin", setting.origin}});
+  }
+  return Json{{"settings", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string problems_json(std::span<const Problem> problems) {
+  Json list = Json::array();
+  for (const Problem& problem : problems) {
+    list.push_back({{"file", problem.file},
+                    {"line", problem.line},
+                    {"column", problem.column},
+                    {"path", problem.path},
+                    {"severity", name_of(problem.severity)},
+                    {"kind", name_of(problem.kind)},
+                    {"message", problem.message}});
+  }
+  return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 std::string config_schema() {
   const auto only = [](const char* name) {

@@ -235,8 +235,10 @@ std::optional<int> read_port(std::string_view text) {
 
 std::expected<Value, Mistake> read_address_value(const Key& key, const Written& written) {
   if (!read_address(written.text)) {
-    const bool port = read_port(written.text).has_value();
-    return std::unexpected(wrong(key, written, port ? "write 127.0.0.1:" + written.text : ""));
+    if (read_port(written.text)) return std::unexpected(wrong(key, written, "write 127.0.0.1:" + written.text));
+    const std::string_view last = std::string_view{written.text}.substr(written.text.rfind(':') + 1);
+    return std::unexpected(
+        wrong(key, written, all_digits(last) && !read_port(last) ? "a port is at most 65535" : ""));
   }
   return Value{.shown = yaml_text(written.text), .text = written.text};
 }

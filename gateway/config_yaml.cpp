@@ -230,6 +230,26 @@ std::string say_syntax(const std::string& theirs) {
   return "cannot be read as YAML: " + std::string{known == std::end(kSayings) ? theirs : known->ours};
 }
 
+/// "level:info" in the line above reads as one word, and YAML complains only at the next colon.
+std::optional<Problem> missing_space_above(std::string_view text, int line) {
+  std::size_t begin = 0;
+  std::string_view above;
+  for (int i = 1; i < line; ++i) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    above = text.substr(begin, end - begin);
+    begin = std::min(end + 1, text.size());
+  }
+  const std::size_t first = std::min(above.find_first_not_of(' '), above.size());
+  const std::size_t end =
+      std::min(above.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", first), above.size());
+  const bool glued = end > first && end + 1 < above.size() && above[end] == ':' && above[end + 1] != ' ';
+  if (!glued) return std::nullopt;
+  return problem_at(Kind::Syntax,
+                    line - 1,
+                    static_cast<int>(end) + 1,
+                    "a space is missing after " + std::string{above.substr(first, end + 1 - first)});
+}
+
 /// Length of the UTF-8 character that begins here; 0: none does.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -314,6 +334,12 @@ YamlDocument read_yaml(std::string_view text, std::vector<Problem>& problems) {
     // Some errors come without a place; then it is that of the end.
     const int lines = static_cast<int>(std::ranges::count(text, '\n')) + 1;
     const bool placed = !error.mark.is_null();
+    if (placed && error.msg.starts_with("illegal map value")) {
+      if (std::optional<Problem> space = missing_space_above(text, error.mark.line + 1)) {
+        problems.push_back(std::move(*space));
+        return document;
+      }
+    }
     problems.push_back(problem_at(Kind::Syntax,
                                   placed ? error.mark.line + 1 : lines,
                                   placed ? error.mark.column + 1 : 1,

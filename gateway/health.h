@@ -1,16 +1,14 @@
 #pragma once
-// The health listener: /livez, /readyz and /metrics, nothing else, on a thread of its own.
-//
-// cpp-httplib reads the requests and writes the answers, but does not listen: its pool gives each open connection a
-// thread, so that a hundred silent ones keep a probe waiting for more than 20 s (measured), and kubelet restarts us.
+// The health listener: /livez, /readyz and /metrics, nothing else.
 
 #include <functional>
-#include <memory>
 #include <string>
+
+#include "gateway/endpoint.h"
 
 namespace gateway {
 
-/// All are called on the health thread.
+/// All are called on the listener's thread.
 struct HealthSources {
   /// Is the I/O thread turning?
   std::function<bool()> alive;
@@ -23,13 +21,11 @@ class HealthServer {
  public:
   /// `address` like "127.0.0.1:4601", port 0 picks a free one. Throws std::runtime_error that names address and mend.
   HealthServer(const std::string& address, HealthSources sources);
-  ~HealthServer();  // Stops and joins.
   /// The address that was bound, with the real port.
-  [[nodiscard]] std::string address() const;
+  [[nodiscard]] const std::string& address() const { return endpoint_.address(); }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  Endpoint endpoint_;
 };
 
 }  // namespace gateway

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "gateway/process_figures.h"
+#include "gateway/reload.h"
 
 namespace gateway {
 namespace {
@@ -66,6 +67,12 @@ class Vocabulary {
     if (!can_learn(text)) return kOther;
     learn_left_ -= 1;
     return add(text);
+  }
+  /// A word that is of ours now; false if it was before, or there is no room.
+  bool take(std::string_view word) {
+    if (ids_.contains(word) || texts_.size() + learn_left_ >= kIdsMax) return false;
+    add(word);
+    return true;
   }
   [[nodiscard]] const std::string& text_of(Id id) const { return texts_[id]; }
   [[nodiscard]] std::size_t size() const { return texts_.size(); }
@@ -220,6 +227,8 @@ std::vector<std::string> with_no_model(std::vector<std::string> models) {
 double seconds(std::chrono::microseconds time) { return std::chrono::duration<double>(time).count(); }
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
+double unix_seconds(WallTime time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+
 // Operations whose answers tell usage; the others are free or not read.
 bool is_charged(std::string_view operation) {
   constexpr std::array kFree = {"other"sv, "moderation"sv, "count_tokens"sv, ""sv};
@@ -311,6 +320,23 @@ class Metrics::Impl {
     log_lines_dropped_.at({}).Increment(std::max(0.0, dropped - log_lines_dropped_.at({}).Value()));
   }
 
+  void config_read(std::string_view result, WallTime now) {
+    reloads_.at({reload_results_.id_of(result)}).Increment();
+    const bool good = result != name_of(ReloadReport::Result::Refused);
+    config_good_.at({}).Set(good ? 1 : 0);
+    if (good) config_good_at_.at({}).Set(unix_seconds(now));
+  }
+  void restart_needed(std::span<const std::string> keys) {
+    for (const std::string_view key : kRestartKeys) {
+      restart_needed_.at({restart_keys_.id_of(key)}).Set(std::ranges::find(keys, key) == keys.end() ? 0 : 1);
+    }
+  }
+  void update(const MetricNames& names) {
+    for (const std::string& upstream : names.upstreams) {
+      if (upstreams_.take(upstream)) start_at_zero(upstreams_.id_of(upstream));
+    }
+  }
+
   [[nodiscard]] std::string text() const {
     std::vector<prometheus::MetricFamily> families = registry_.Collect();
     append_process(families);
@@ -370,20 +396,26 @@ class Metrics::Impl {
     }
   }
 
+  void start_at_zero(Id upstream) {
+    for (Id lane = 1; lane < lanes_.size(); ++lane) calls_in_flight_.at({upstream, lane});
+    for (Id side = 1; side < sides_.size(); ++side) streams_broken_.at({upstream, side});
+    possibly_billed_.at({upstream});
+    usage_missing_.at({upstream});
+  }
   // A counter that appears with its first event hides that event from rate() and increase().
   void start_at_zero() {
-    for (Id upstream = 1; upstream < upstreams_.size(); ++upstream) {
-      for (Id lane = 1; lane < lanes_.size(); ++lane) calls_in_flight_.at({upstream, lane});
-      for (Id side = 1; side < sides_.size(); ++side) streams_broken_.at({upstream, side});
-      possibly_billed_.at({upstream});
-      usage_missing_.at({upstream});
-    }
+    for (Id upstream = 1; upstream < upstreams_.size(); ++upstream) start_at_zero(upstream);
     for (Id lane = 1; lane < lanes_.size(); ++lane) {
       queue_depth_.at({lane});
       queue_wait_.at({lane});
     }
     for (Id tenant = 1; tenant < tenants_.size(); ++tenant) caller_retries_.at({tenant});
     for (Id level = 1; level < levels_.size(); ++level) log_messages_.at({level});
+    for (Id result = 1; result < reload_results_.size(); ++result) reloads_.at({result});
+    restart_needed({});
+    // What the process runs with was read, and was good.
+    config_good_.at({}).Set(1);
+    config_good_at_.at({}).Set(unix_seconds(std::chrono::system_clock::now()));
     commits_late_.at({});
     build_info_.at({versions_.id_of(CALLGATE_VERSION)}).Set(1);
     draining(false);
@@ -423,6 +455,8 @@ class Metrics::Impl {
   Vocabulary sources_{kSources};
   Vocabulary sides_{kSides};
   Vocabulary versions_{kVersions};
+  Vocabulary reload_results_{kReloadResults};
+  Vocabulary restart_keys_{kRestartKeys};
   const Id no_model_ = models_.id_of(kNoModel);
 
   const Label upstream_{"upstream", &upstreams_};
@@ -484,6 +518,14 @@ class Metrics::Impl {
   Gauges draining_ = gauges("callgate_draining", "1 while the process is going, else 0.", {});
   Gauges build_info_ =
       gauges("callgate_build_info", "Always 1; the version is in the label.", {{"version", &versions_}});
+  Counters reloads_ = counters("callgate_config_reloads_total", "Times that the configuration was read again.",
+                               {{"result", &reload_results_}});
+  Gauges config_good_ =
+      gauges("callgate_config_last_reload_successful", "1 if the configuration was good when it was read last.", {});
+  Gauges config_good_at_ = gauges("callgate_config_last_reload_success_timestamp_seconds",
+                                  "When a good configuration was read last, in Unix time.", {});
+  Gauges restart_needed_ = gauges("callgate_config_restart_needed",
+                                  "1 for a key whose new value waits for a restart.", {{"key", &restart_keys_}});
   Counters log_messages_ = counters("callgate_log_messages_total", "Lines for the log.", {{"level", &levels_}});
   Counters log_lines_dropped_ =
       counters("callgate_log_lines_dropped_total", "Log lines that were lost because nobody took them in time.", {});
@@ -505,6 +547,9 @@ void Metrics::request_refused(std::string_view code) { impl_->request_refused(co
 void Metrics::log_message(std::string_view level) { impl_->log_message(level); }
 void Metrics::draining(bool on) { impl_->draining(on); }
 void Metrics::live(const LiveFigures& figures) { impl_->live(figures); }
+void Metrics::config_read(std::string_view result, WallTime now) { impl_->config_read(result, now); }
+void Metrics::restart_needed(std::span<const std::string> keys) { impl_->restart_needed(keys); }
+void Metrics::update(const MetricNames& names) { impl_->update(names); }
 std::string Metrics::text() const { return impl_->text(); }
 
 }  // namespace gateway

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,12 @@ class Metrics {
   void log_message(std::string_view level);
   void draining(bool on);
   void live(const LiveFigures& figures);
+  /// A configuration was read again; `result` of kReloadResults. The first one, at the start, is not counted.
+  void config_read(std::string_view result, WallTime now);
+  /// The keys of kRestartKeys whose new value waits for a restart; all others do not.
+  void restart_needed(std::span<const std::string> keys);
+  /// Names that have come with a new configuration. Those that have gone keep their series.
+  void update(const MetricNames& names);
 
   /// The whole scrape as text/plain; version=0.0.4. Any thread.
   [[nodiscard]] std::string text() const;

@@ -13,12 +13,17 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "gateway/admin.h"
 #include "gateway/admission.h"
 #include "gateway/front.h"
 #include "gateway/health.h"
+#include "gateway/loop_door.h"
 #include "gateway/memory_ledger.h"
+#include "gateway/reload.h"
 #include "gateway/runtime.h"
 #include "gateway/upstream_curl.h"
 
@@ -34,7 +39,13 @@ constexpr milliseconds kStuckAfter{5'000};
 // After the drain's deadline: time for error events and resets to leave.
 constexpr milliseconds kLastWords{1'000};
 constexpr milliseconds kDrainPoll{10};
+// How long another thread waits for the I/O thread, and an admin client for a reload.
+constexpr milliseconds kLoopPatience{3'000};
+constexpr milliseconds kReloadPatience{5'000};
+// Of what a reload changed, a log line names so many keys.
+constexpr std::size_t kKeysNamed = 20;
 constexpr double kBufferedShare = 0.4;
+constexpr std::string_view kStandardInput = "-";
 
 constexpr asio::use_awaitable_t<asio::io_context::executor_type> kAwait{};
 
@@ -66,53 +77,70 @@ MetricNames metric_names(const Config& config) {
   return names;
 }
 
+std::uint64_t buffered_bytes(const Config& config) {
+  return config.limits.buffered_bytes ? config.limits.buffered_bytes : automatic_buffered_bytes();
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size() && i < kKeysNamed; ++i) text += (i == 0 ? "" : ", ") + words[i];
+  if (words.size() > kKeysNamed) text += ", and " + std::to_string(words.size() - kKeysNamed) + " more";
+  return text;
+}
+
 class Sidecar {
  public:
-  Sidecar(const Config& config, std::string config_file)
-      : config_(config),
-        config_file_(std::move(config_file)),
-        metrics_(metric_names(config)),
-        log_(config.log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
+  Sidecar(const Loaded& loaded, ConfigSource source)
+      : holding_(loaded),
+        source_(std::move(source)),
+        metrics_(metric_names(config())),
+        log_(config().log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
         upstream_(io_, {}),
         admission_(
-            runtime_, admission_limits(config),
+            runtime_, admission_limits(config()),
             [this](budget::Lane lane, int by) { by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane); }),
         front_(Services{runtime_, admission_, ledger_, upstream_}, metrics_, log_),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
-    front_.configure(config_);
+    front_.configure(config());
     server_.listen();
-    HealthServer health{config_.listen.health, health_sources()};
+    const HealthServer health{config().listen.health, health_sources()};
+    reloader_.emplace(source_.watched(), source_.stamp, reload_doors());
+    admin_.emplace(config().listen.admin, admin_access(), admin_sources());
     say(Level::Info,
         "listening",
         "callgate is ready",
         {{"data", server_.address()},
          {"health", health.address()},
+         {"admin", admin_->address()},
          {"version", CALLGATE_VERSION},
-         {"config", config_file_.empty() ? "built-in defaults" : config_file_}});
+         {"config", source_.file.empty() ? "built-in defaults" : source_.file}});
     ready_ = true;
     turn();
     // Spawned by name: a lambda born inside the call would die with it.
     asio::co_spawn(io_, tick(), asio::detached);
     asio::co_spawn(io_, live_and_go(), asio::detached);
-    asio::co_spawn(io_, survive_hangups(), asio::detached);
+    asio::co_spawn(io_, hear_hangups(), asio::detached);
     io_.run();
+    door_.close();
+    admin_.reset();
+    reloader_.reset();
     return broken_off_ ? 1 : 0;
   }
 
  private:
+  [[nodiscard]] const Config& config() const { return holding_.config; }
   void say(Level level, std::string_view event, std::string_view message, Log::Fields fields) {
     log_.line(level, event, message, fields, runtime_.wall_now());
   }
 
   ServerOptions server_options() const {
     ServerOptions options;
-    options.address = config_.listen.data;
-    options.hosts = config_.listen.hosts;
-    options.limits = config_.limits;
-    options.buffered_bytes =
-        config_.limits.buffered_bytes ? config_.limits.buffered_bytes : automatic_buffered_bytes();
+    options.address = config().listen.data;
+    options.hosts = config().listen.hosts;
+    options.limits = config().limits;
+    options.buffered_bytes = buffered_bytes(config());
     return options;
   }
   ServerEvents server_events() {
@@ -133,6 +161,95 @@ class Sidecar {
     };
     sources.metrics = [this] { return metrics_.text(); };
     return sources;
+  }
+
+  AdminAccess admin_access() const {
+    return {config().listen.hosts, config().listen.admin_token, source_.overrides.environment};
+  }
+  AdminSources admin_sources() {
+    AdminSources sources;
+    sources.reload = [this] { return reloader_->ask_and_wait(ReloadCause::Admin, kReloadPatience); };
+    sources.settings = [this]() -> std::optional<std::vector<Setting>> {
+      std::vector<Setting> settings;
+      if (!door_.run([&] { settings = holding_.settings; }, kLoopPatience)) return std::nullopt;
+      return settings;
+    };
+    return sources;
+  }
+  Reloader::Doors reload_doors() {
+    Reloader::Doors doors;
+    doors.read = [this] { return source_.read_again(); };
+    doors.take = [this](Loaded fresh, ReloadCause cause) -> std::optional<ReloadReport> {
+      ReloadReport report;
+      if (!door_.run([&] { report = take(std::move(fresh), cause); }, kLoopPatience)) return std::nullopt;
+      return report;
+    };
+    return doors;
+  }
+
+  /// A configuration that was read again comes into force, all of it or nothing. What has begun goes on with what it
+  /// began with; places in line, slots in use and all counts stay.
+  ReloadReport take(Loaded fresh, ReloadCause cause) {
+    ReloadReport report;
+    report.file = source_.file;
+    report.problems = fresh.problems;
+    if (!fresh.usable()) {
+      refuse(report, cause);
+      return report;
+    }
+    report.restart_needed = keep_until_restart(holding_, fresh);
+    if (fresh.config == config()) {
+      report.result = ReloadReport::Result::Unchanged;
+      holding_ = std::move(fresh);  // The same, from other lines maybe.
+    } else {
+      report.result = ReloadReport::Result::Applied;
+      report.changed = changes(holding_.settings, fresh.settings);
+      holding_ = std::move(fresh);
+      apply();
+    }
+    tell(report, cause);
+    return report;
+  }
+  void apply() {
+    front_.configure(config());
+    admission_.update(admission_limits(config()));
+    server_.update(config().listen.hosts, config().limits, buffered_bytes(config()));
+    log_.update(config().log);
+    metrics_.update(metric_names(config()));
+    if (admin_) admin_->update(admin_access());
+  }
+  void refuse(const ReloadReport& report, ReloadCause cause) {
+    metrics_.config_read(name_of(report.result), runtime_.wall_now());
+    for (const Problem& problem : report.problems) {
+      if (problem.severity != Problem::Severity::Error) continue;
+      say(Level::Error,
+          "reload_refused",
+          text_of(problem),
+          {{"cause", name_of(cause)},
+           {"file", problem.file},
+           {"line", std::to_string(problem.line)},
+           {"column", std::to_string(problem.column)},
+           {"path", problem.path},
+           {"kind", name_of(problem.kind)}});
+    }
+  }
+  void tell(const ReloadReport& report, ReloadCause cause) {
+    metrics_.config_read(name_of(report.result), runtime_.wall_now());
+    metrics_.restart_needed(report.restart_needed);
+    for (const Problem& problem : report.problems) {
+      say(Level::Warn, "config_warning", text_of(problem), {{"file", problem.file}, {"path", problem.path}});
+    }
+    std::vector<std::string> keys;
+    for (const Change& change : report.changed) keys.push_back(change.path);
+    say(Level::Info,
+        "reloaded",
+        keys.empty() ? "the configuration was read again; nothing has changed" : "a new configuration holds",
+        {{"cause", name_of(cause)}, {"file", source_.file}, {"changed", listed(keys)}});
+    if (report.restart_needed.empty()) return;
+    say(Level::Warn,
+        "restart_needed",
+        "these keys keep their old value until a restart",
+        {{"keys", listed(report.restart_needed)}});
   }
 
   /// Any thread.
@@ -159,15 +276,11 @@ class Sidecar {
     }
   }
 
-  /// A hang-up asks for the file to be read again, which this version cannot; it must not end calls either.
-  task<void> survive_hangups() {
-    asio::signal_set hangups{io_, SIGHUP};
+  task<void> hear_hangups() {
     while (!gone_) {
       boost::system::error_code error;
-      co_await hangups.async_wait(asio::redirect_error(kAwait, error));
-      if (!error) {
-        say(Level::Warn, "no_reload", "SIGHUP: reading the configuration again is not in this version; restart", {});
-      }
+      co_await hangups_.async_wait(asio::redirect_error(kAwait, error));
+      if (!error) reloader_->ask(ReloadCause::Signal);
     }
   }
 
@@ -186,7 +299,7 @@ class Sidecar {
 
     bool hurry = false;
     signals.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
-    const TimePoint deadline = runtime_.now() + config_.shutdown.drain;
+    const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     asio::steady_timer timer{io_};
     while (server_.figures().requests > 0 && runtime_.now() < deadline && !hurry) {
       timer.expires_after(kDrainPoll);
@@ -222,9 +335,11 @@ class Sidecar {
   }
 
   // In the order in which they are needed; the last one goes first.
-  const Config config_;
-  const std::string config_file_;
+  Loaded holding_;
+  const ConfigSource source_;
   asio::io_context io_{1};
+  LoopDoor door_{io_};
+  asio::signal_set hangups_{io_, SIGHUP};
   RealRuntime runtime_;
   Metrics metrics_;
   Log log_;
@@ -233,6 +348,9 @@ class Sidecar {
   MemoryLedger ledger_;
   Front front_;
   Server server_;
+  // Threads of their own, that ask the I/O thread.
+  std::optional<Reloader> reloader_{};
+  std::optional<AdminServer> admin_{};
 
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
@@ -253,10 +371,23 @@ std::uint64_t automatic_buffered_bytes() {
   return static_cast<std::uint64_t>(static_cast<double>(limit) * kBufferedShare);
 }
 
-int run_sidecar(const Config& config, const std::string& config_file) {
+std::string ConfigSource::watched() const { return file == kStandardInput ? std::string{} : file; }
+
+Loaded ConfigSource::read_again() const {
+  if (file != kStandardInput) return load_again(file, overrides);
+  Loaded loaded;
+  Problem problem;
+  problem.kind = Problem::Kind::Unreadable;
+  problem.file = "<stdin>";
+  problem.message = "standard input cannot be read twice; start callgate with --config FILE to reload";
+  loaded.problems.push_back(std::move(problem));
+  return loaded;
+}
+
+int run_sidecar(const Loaded& loaded, ConfigSource source) {
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  Sidecar sidecar{config, config_file};
+  Sidecar sidecar{loaded, std::move(source)};
   return sidecar.run();
 }
 

@@ -55,6 +55,7 @@ constexpr std::size_t kCrowd = 256;  // Connections beyond the limit that are to
 constexpr auto kCrowdPatience = 2s;
 constexpr auto kDrainPatience = 2s;     // For the first request of a connection that was just made.
 constexpr auto kAcceptPause = 50ms;     // When descriptors have run out.
+constexpr auto kBeforeReset = 100ms;    // For the caller to read what was sent.
 constexpr int kUnsentMax = 256 * 1024;  // What the kernel keeps for a caller that reads slowly.
 
 /// How much is read and thrown away so that the caller sees our answer and not a reset.
@@ -180,6 +181,7 @@ class Connection final : public Wire, public std::enable_shared_from_this<Connec
   task<void> serve(Inbound request, Answer& answer);
   task<void> refuse(RefusedRequest refusal, Answer::Asked asked);
   task<void> linger(Patience patience);
+  task<void> reset_after_reading();
 
   task<void> rouse(TimePoint until);
   void ring() { (serving_ ? *signal_ : bell_).ring(); }
@@ -188,6 +190,7 @@ class Connection final : public Wire, public std::enable_shared_from_this<Connec
   void watch_writable();
   void look_at_caller();
   void lost();
+  void give_up();
   void close();
   std::size_t read_some(char* into, std::size_t most);
   void read_ahead(std::size_t most);
@@ -213,6 +216,7 @@ class Connection final : public Wire, public std::enable_shared_from_this<Connec
   bool watching_writable_ = false;
   bool eof_ = false;   // The caller sends no more.
   bool gone_ = false;  // Nothing reaches him any more, or he has hung up.
+  bool reset_due_ = false;
 };
 
 // ---- What a connection does ----
@@ -223,7 +227,7 @@ task<void> Connection::run(std::shared_ptr<Connection> self) {
     for (bool more = true; more; self->answered_ = true) more = co_await self->one_request();
   } catch (...) {
     // Out of memory, or refuse() threw: nothing that could be said to this caller.
-    self->reset();
+    self->give_up();
   }
   self->close();
 }
@@ -232,6 +236,10 @@ task<bool> Connection::one_request() {
   if (!co_await first_bytes()) co_return false;
   const Next next = co_await exchange();
   if (next == Next::Request && !gone_) co_return true;
+  if (reset_due_) {
+    co_await reset_after_reading();
+    co_return false;
+  }
   const Patience patience = next == Next::UnwantedBody ? kUnwantedBody : kGoodbye;
   co_await linger(patience);
   co_return false;
@@ -482,6 +490,15 @@ task<void> Connection::linger(Patience patience) {
   close();
 }
 
+/// Node takes a reset that it meets beside unread bytes for an ordinary end, and its elder clients then wait for
+/// ever.
+task<void> Connection::reset_after_reading() {
+  Timer pause{server_->io, kBeforeReset};
+  co_await pause.async_wait(kAwaitable);
+  give_up();
+  close();
+}
+
 // ---- How it waits, reads and writes ----
 
 /// Sleeps until something may have changed, at the latest at `until`.
@@ -588,7 +605,7 @@ task<bool> Connection::write_rest(std::string front, std::string_view body, std:
     if (left.size() < before) until = now + limits().write_stall;
     if (left.size() == 0) break;
     if (now >= until) {
-      reset();
+      give_up();
       co_return false;
     }
     // Whoever is told to stop has no time for a caller that does not read.
@@ -642,7 +659,18 @@ void Connection::close() {
   timer_.cancel();
 }
 
+/// Nothing more is said; the reset itself comes when the request is over.
 void Connection::reset() {
+  if (std::exchange(gone_, true)) return;
+  reset_due_ = true;
+  if (serving_)
+    signal_->stop(StopReason::CallerGone);
+  else
+    bell_.ring();
+}
+
+/// Resets at once.
+void Connection::give_up() {
   error_code ignored;
   if (socket_.is_open()) socket_.set_option(Socket::linger(true, 0), ignored);
   lost();

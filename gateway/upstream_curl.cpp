@@ -310,9 +310,9 @@ class Engine {
   std::unordered_map<int, std::shared_ptr<Socket>> sockets{};
 
  private:
-  [[nodiscard]] Realm& realm_of(const std::string& ca_file);
+  [[nodiscard]] Realm& realm_of(const WireOptions& wire);
 
-  std::map<std::string, std::unique_ptr<Realm>> realms_{};
+  std::map<std::pair<std::string, int>, std::unique_ptr<Realm>> realms_{};  // By ca_file and HTTP version.
   std::vector<std::unique_ptr<Transfer>> spares_{};
   std::size_t exchanges_ = 0;
 };
@@ -961,10 +961,11 @@ Engine::~Engine() {
   for (const auto& [number, socket] : sockets) socket->let_go();
 }
 
-Realm& Engine::realm_of(const std::string& ca_file) {
-  auto& realm = realms_[ca_file];
+/// A connection is used again only by those who would have made it the same way.
+Realm& Engine::realm_of(const WireOptions& wire) {
+  auto& realm = realms_[{wire.ca_file, wire.http}];
   if (!realm) {
-    realm = std::make_unique<Realm>(ca_file);
+    realm = std::make_unique<Realm>(wire.ca_file);
     for (int i = 0; i < options.shards; ++i) realm->shards.push_back(std::make_unique<Shard>(*this));
   }
   return *realm;
@@ -979,7 +980,7 @@ std::unique_ptr<Transfer> Engine::open(Outbound request, Signal& signal) {
     transfer = std::move(spares_.back());
     spares_.pop_back();
   }
-  Realm& realm = realm_of(request.wire ? request.wire->ca_file : std::string{});
+  Realm& realm = realm_of(request.wire ? *request.wire : WireOptions{});
   if (transfer->prepare(std::move(request), signal, realm)) realm.pick().start(*transfer);
   return transfer;
 }

@@ -103,7 +103,7 @@ const Ban kBans[] = {
     {kAll, {"gateway/config"}, "<yaml-cpp/", "only gateway/config knows YAML"},
     {kAll, {"gateway/metrics"}, "<prometheus/", "gateway/metrics lists every metric"},
     {kAll, {"ledger/"}, "<sqlite3.h>", "only ledger/ speaks SQL"},
-    {kAll, {"gateway/health", "gateway/admin", "cli/"}, "<httplib.h>", "cpp-httplib blocks a thread for each call"},
+    {kAll, {"gateway/endpoint", "cli/"}, "<httplib.h>", "cpp-httplib blocks a thread for each call"},
     {{"cli/"}, {"cli/serve.cpp"}, "<boost/", "commands are short blocking calls; only serve runs an event loop"},
     {{"budget/"}, {}, "<nlohmann/", "what decides about money reads no JSON"},
 

@@ -171,7 +171,7 @@ backend tls
 )";
 
 constexpr const char* kCallgateConf = R"(
-listen: {data: "127.0.0.1:0", health: "127.0.0.1:0"}
+listen: {data: "127.0.0.1:0", health: "127.0.0.1:0", admin: "127.0.0.1:0"}
 upstreams:
   up: {dialect: openai, url: "http://127.0.0.1:@UPLAIN@", limits: {concurrent: 0}}
   ups: {dialect: openai, url: "https://127.0.0.1:@UTLS@", ca_file: "@CERT@", limits: {concurrent: 0}}

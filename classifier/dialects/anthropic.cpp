@@ -65,11 +65,11 @@ std::string error_body(const OwnError& error) {
   return out + "}";
 }
 
-std::string error_event(Operation, const OwnError& error) {
+std::string error_event(const Endpoint&, const OwnError& error) {
   return "event: error\ndata: " + error_body(error) + "\n\n";
 }
 
-std::string_view heartbeat(Operation) { return "event: ping\ndata: {\"type\": \"ping\"}\n\n"; }
+std::string_view heartbeat(const Endpoint&) { return "event: ping\ndata: {\"type\": \"ping\"}\n\n"; }
 
 constexpr DialectTable kTable{.name = "anthropic",
                               .versions = kVersions,

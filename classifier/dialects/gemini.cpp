@@ -37,7 +37,9 @@ constexpr std::string_view kResources[] = {"models",
                                            "openai",
                                            "operations",
                                            "corpora",
-                                           "fileSearchStores"};
+                                           "fileSearchStores",
+                                           "upload",
+                                           "download"};
 constexpr std::string_view kUnversioned[] = {"upload", "download"};
 
 constexpr Rule kRules[] = {
@@ -81,19 +83,19 @@ std::string error_body(const OwnError& error) {
   return out + "}}";
 }
 
-bool speaks_openai(Operation operation) {
-  return operation == Operation::Chat || operation == Operation::Completions;
+bool speaks_openai(const Endpoint& endpoint) {
+  return endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
 }
 
-std::string error_event(Operation operation, const OwnError& error) {
-  if (speaks_openai(operation)) return openai_error_event(operation, error);
+std::string error_event(const Endpoint& endpoint, const OwnError& error) {
+  if (speaks_openai(endpoint)) return openai_error_event(endpoint, error);
   // No event line: its SDKs take none.
   return "data: " + error_body(error) + "\r\n\r\n";
 }
 
-std::string_view heartbeat(Operation operation) {
+std::string_view heartbeat(const Endpoint& endpoint) {
   // A comment makes its SDKs drop the event that follows.
-  return speaks_openai(operation) ? openai_heartbeat(operation) : "\n";
+  return speaks_openai(endpoint) ? openai_heartbeat(endpoint) : "\n";
 }
 
 constexpr DialectTable kTable{.name = "gemini",

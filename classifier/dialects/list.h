@@ -8,5 +8,8 @@ namespace classifier::dialect {
 [[nodiscard]] const Dialect& openai();
 [[nodiscard]] const Dialect& anthropic();
 [[nodiscard]] const Dialect& gemini();
+[[nodiscard]] const Dialect& mistral();
+[[nodiscard]] const Dialect& cohere();
+[[nodiscard]] const Dialect& ollama();
 
 }  // namespace classifier::dialect

@@ -123,14 +123,14 @@ const Dialect& openai() {
 
 std::string openai_error_body(const OwnError& error) { return "{\"error\":" + error_object(error) + "}"; }
 
-std::string openai_error_event(Operation operation, const OwnError& error) {
-  if (operation != Operation::Responses) return "data: " + openai_error_body(error) + "\n\n";
+std::string openai_error_event(const Endpoint& endpoint, const OwnError& error) {
+  if (endpoint.operation != Operation::Responses) return "data: " + openai_error_body(error) + "\n\n";
   // Both forms in one object: without the inner one some SDKs hand the event over as if it were content.
   return "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":" + quoted(error.code) +
          ",\"message\":" + quoted(error.message) + ",\"param\":null,\"error\":" + error_object(error) + "}\n\n";
 }
 
-std::string_view openai_heartbeat(Operation) {
+std::string_view openai_heartbeat(const Endpoint&) {
   // Without a blank line behind it: that would be an empty event, on which older Go SDKs die.
   return ": ka\n";
 }

@@ -9,7 +9,7 @@
 namespace classifier::dialect {
 
 [[nodiscard]] std::string openai_error_body(const OwnError& error);
-[[nodiscard]] std::string openai_error_event(Operation operation, const OwnError& error);
-[[nodiscard]] std::string_view openai_heartbeat(Operation operation);
+[[nodiscard]] std::string openai_error_event(const Endpoint& endpoint, const OwnError& error);
+[[nodiscard]] std::string_view openai_heartbeat(const Endpoint& endpoint);
 
 }  // namespace classifier::dialect

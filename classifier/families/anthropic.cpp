@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "classifier/walk.h"
 
 namespace classifier::families {
@@ -13,6 +15,7 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 using Value = ondemand::value;
+using Json = nlohmann::ordered_json;
 
 void read_counter(std::string_view key, Value& value, Reported& reported) {
   if (key == "input_tokens") {
@@ -36,7 +39,8 @@ void read_counter(std::string_view key, Value& value, Reported& reported) {
 }
 
 void add(std::optional<std::int64_t>& sum, const std::optional<std::int64_t>& more) {
-  if (more) sum = sum.value_or(0) + *more;
+  if (!more) return;
+  sum = *more == kUnreadable || sum == kUnreadable ? kUnreadable : sum.value_or(0) + *more;
 }
 
 /// The passes of one answer. What a compaction used stands nowhere else; another model's pass is not ours to count.
@@ -107,33 +111,35 @@ void read_message(std::string_view key, Value& value, Reading& into) {
   }
 }
 
+bool read_object(ondemand::object object, PaddedJson json, Reading& into) {
+  std::string type;
+  bool error = false;
+  const bool whole = walk::members(object, [&](std::string_view key, Value& value) {
+    if (key == "type") {
+      type = walk::text(value);
+    } else if (key == "error") {
+      error = walk::holds_something(value);
+    } else if (key == "result") {  // A line of a batch's results.
+      into.answered = true;
+      walk::object_members(value, [&](std::string_view name, Value& part) {
+        if (name != "message") return;
+        walk::object_members(part, [&](std::string_view inner, Value& field) { read_message(inner, field, into); });
+      });
+    } else if (key == "id" || key == "input_tokens" || key == "data") {
+      into.answered = true;
+    } else {
+      read_message(key, value, into);
+    }
+  });
+  if (!whole) return false;
+  if (error || type == "error") into.error = json.text;
+  return true;
+}
+
 bool read_answer(PaddedJson json, Reading& into) {
   into.begin_event();
   return walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (object.error()) return false;
-    std::string type;
-    bool error = false;
-    const bool whole = walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
-      if (key == "type") {
-        type = walk::text(value);
-      } else if (key == "error") {
-        error = walk::holds_something(value);
-      } else if (key == "result") {  // A line of a batch's results.
-        into.answered = true;
-        walk::object_members(value, [&](std::string_view name, Value& part) {
-          if (name != "message") return;
-          walk::object_members(part, [&](std::string_view inner, Value& field) { read_message(inner, field, into); });
-        });
-      } else if (key == "id" || key == "input_tokens" || key == "data") {
-        into.answered = true;
-      } else {
-        read_message(key, value, into);
-      }
-    });
-    if (!whole) return false;
-    if (error || type == "error") into.error = json.text;
-    return true;
+    return walk::each_object(document, [&](ondemand::object object) { return read_object(object, json, into); });
   });
 }
 
@@ -146,41 +152,58 @@ void read_block_start(Value& value, Reading& into) {
   });
 }
 
-void read_event(std::string_view name, PaddedJson json, Reading& into) {
-  bool error = name == "error";
-  const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (object.error()) return false;
-    return walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
-      if (key == "type") {
-        const std::string_view type = walk::text(value);
-        if (type == "content_block_delta") into.content = true;
-        if (type == "message_stop") into.terminal = into.complete = true;
-        error = error || type == "error";
-      } else if (key == "message") {
-        const bool content = into.content;
-        walk::object_members(value, [&](std::string_view inner, Value& part) { read_message(inner, part, into); });
-        into.content = content;  // message_start shows an empty message.
-      } else if (key == "usage") {
-        read_usage(value, into);
-      } else if (key == "delta") {
-        walk::object_members(value, [&](std::string_view inner, Value& part) {
-          if (inner != "stop_reason") return;
-          keep_finish(part, into);
-          if (into.finish) into.choices.ended(0);  // All has been said, should message_stop be lost.
-        });
-      } else if (key == "content_block") {
-        read_block_start(value, into);
-      } else if (key == "error") {
-        error = error || walk::holds_something(value);
-      }
-    });
+bool read_event_object(ondemand::object object, bool& error, Reading& into) {
+  return walk::members(object, [&](std::string_view key, Value& value) {
+    if (key == "type") {
+      const std::string_view type = walk::text(value);
+      if (type == "content_block_delta") into.content = true;
+      if (type == "message_stop") into.terminal = into.complete = true;
+      error = error || type == "error";
+    } else if (key == "message" && !walk::text(value).empty()) {
+      error = true;  // What stands before a provider has forms of its own.
+    } else if (key == "message") {
+      const bool content = into.content;
+      walk::object_members(value, [&](std::string_view inner, Value& part) { read_message(inner, part, into); });
+      into.content = content;  // message_start shows an empty message.
+    } else if (key == "usage") {
+      read_usage(value, into);
+    } else if (key == "delta") {
+      walk::object_members(value, [&](std::string_view inner, Value& part) {
+        if (inner != "stop_reason") return;
+        keep_finish(part, into);
+        if (into.finish) into.choices.ended(0);  // All has been said, should message_stop be lost.
+      });
+    } else if (key == "content_block") {
+      read_block_start(value, into);
+    } else if (key == "error") {
+      error = error || walk::holds_something(value);
+    }
   });
-  if (error && (read || name == "error")) into.error = json.text;
 }
 
-/// The event is the document: {"type":"error","error":{"type","message"}}.
-std::string error_document(std::string_view error) { return std::string{error}; }
+bool read_event(std::string_view, PaddedJson json, Reading& into) {
+  bool error = false;
+  const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
+    return walk::each_object(document,
+                             [&](ondemand::object object) { return read_event_object(object, error, into); });
+  });
+  if (error && read) into.error = json.text;
+  return read;
+}
+
+/// Its own form is the document as it stands: {"type":"error","error":{"type","message"}}.
+std::string error_document(std::string_view event, const SaidError& said) {
+  const Json json = Json::parse(event, nullptr, false);
+  const bool has_object = json.is_object() && json.contains("error") && json["error"].is_object();
+  const Json error = has_object ? json["error"] : Json::object();
+  const auto is_text = [&](const char* key) { return error.contains(key) && error[key].is_string(); };
+  if (has_object && json.contains("type") && is_text("type") && is_text("message")) return std::string{event};
+  // SDKs choose their class by the status, and users by the type.
+  const bool typed = !said.type.empty() && said.type != "error";
+  const Json made = {{"type", "error"},
+                     {"error", {{"type", typed ? said.type : "api_error"}, {"message", said.message}}}};
+  return made.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "classifier/families/openai.h"
 #include "classifier/walk.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 using Value = ondemand::value;
+using Json = nlohmann::ordered_json;
 
 // What may stand in a part beside content, or marks it without being any.
 constexpr std::string_view kNoContent[] = {"thought", "thoughtSignature", "thought_signature"};
@@ -148,18 +151,8 @@ bool read_answer(PaddedJson json, Reading& into) {
   into.begin_event();
   Chunk chunk{.into = into};
   const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (!object.error()) return chunk.read(object.value_unsafe());
-    // A stream that was asked for without alt=sse: one array of chunks.
-    auto array = document.get_array();
-    if (array.error()) return false;
-    bool whole = true;
-    for (auto element : array.value_unsafe()) {
-      auto inner = element.get_object();
-      whole = whole && !inner.error() && chunk.read(inner.value_unsafe());
-      if (!whole) break;
-    }
-    return whole;
+    // A stream that was asked for without alt=sse is one array of chunks.
+    return walk::each_object(document, [&](ondemand::object object) { return chunk.read(object); });
   });
   if (!read) return false;
   chunk.conclude();
@@ -169,10 +162,25 @@ bool read_answer(PaddedJson json, Reading& into) {
   return true;
 }
 
-void read_event(std::string_view, PaddedJson json, Reading& into) { (void)read_answer(json, into); }
+bool read_event(std::string_view, PaddedJson json, Reading& into) { return read_answer(json, into); }
 
-/// The chunk is the document: {"error":{"code","message","status"}}.
-std::string error_document(std::string_view error) { return std::string{error}; }
+/// Its own form is the document as it stands: {"error":{"code","message","status"}}.
+std::string error_document(std::string_view event, const SaidError& said) {
+  Json json = Json::parse(event, nullptr, false);
+  if (json.is_array()) {
+    const auto error =
+        std::ranges::find_if(json, [](const Json& one) { return one.is_object() && one.contains("error"); });
+    if (error != json.end()) json = Json(*error);
+  }
+  const auto error = json.is_object() ? json.find("error") : json.end();
+  if (error != json.end() && error->is_object() && error->contains("message") && (*error)["message"].is_string() &&
+      error->contains("code")) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  Json made = {{"error", {{"code", said.status}, {"message", said.message}, {"status", said.code}}}};
+  if (said.code.empty()) made["error"]["status"] = said.type.empty() ? "INTERNAL" : said.type;
+  return made.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace
 

@@ -34,7 +34,10 @@ constexpr EventRow kEvents[] = {
     {"response.completed", Effect::Completed},
     {"response.incomplete", Effect::Completed},
     {"response.failed", Effect::Failed},
+    {"conversation.response.done", Effect::Completed},
+    {"conversation.response.error", Effect::Failed},
     {"transcript.text.done", Effect::Completed},
+    {"transcription.done", Effect::Completed},
     {"speech.audio.done", Effect::Completed},
     {"image_generation.completed", Effect::Completed},
     {"image_edit.completed", Effect::Completed},
@@ -53,7 +56,9 @@ Effect effect_of(std::string_view type) {
 
 /// The same number has several spellings; where they differ, some are only there for form and say zero.
 void keep_largest(std::optional<std::int64_t>& into, Value& value) {
-  if (const auto number = walk::count(value)) into = std::max(into.value_or(0), *number);
+  std::optional<std::int64_t> number;
+  walk::keep_count(number, value);
+  if (number) into = into ? std::max(*into, *number) : number;
 }
 
 /// `*_details`, whatever the front of its name: parts of the counts beside it.
@@ -101,8 +106,12 @@ void read_delta(Value value, Reading& into) {
   });
 }
 
-/// How many choices there are; nothing if it is no array.
-std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error) {
+// A choice that ended so was never finished.
+constexpr std::string_view kFailures[] = {"error", "insufficient_system_resource"};
+
+/// How many choices there are; nothing if it is no array. `failure`: the reason for which one of them ended too
+/// early.
+std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error, std::string& failure) {
   return walk::elements(value, [&](Value choice) {
     std::int64_t index = 0;
     std::string_view finish;
@@ -121,6 +130,7 @@ std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error)
     });
     into.choices.begun(static_cast<std::uint64_t>(index));
     if (finish.empty()) return;
+    if (std::ranges::find(kFailures, finish) != std::end(kFailures)) failure = finish;
     into.choices.ended(static_cast<std::uint64_t>(index));
     if (index == 0) into.finish = std::string{finish.substr(0, walk::kNameMax)};
   });
@@ -135,15 +145,20 @@ struct Walker {
   std::string_view incomplete{};
   std::optional<std::size_t> choices{};
   bool error = false;
+  bool answers = false;  // A member is there that only an answer has.
+  bool flat = false;     // So is one that only an error has, at the top.
+  std::string failure{};
 
   bool walk(ondemand::object root) {
-    return walk::members(root, [this](std::string_view key, Value& value) { member(key, value); });
+    const bool whole = walk::members(root, [this](std::string_view key, Value& value) { member(key, value); });
+    into.answered = into.answered || answers;
+    return whole;
   }
 
   void member(std::string_view key, Value& value) {
     if (key == "choices") {
-      choices = read_choices(value, into, error);
-      into.answered = into.answered || choices;
+      choices = read_choices(value, into, error, failure);
+      answers = answers || choices;
     } else if (key == "model") {
       walk::keep_name(into.model, value);
     } else if (key == "usage") {
@@ -154,7 +169,7 @@ struct Walker {
       type = walk::text(value);
     } else if (key == "object") {
       object = walk::text(value);
-      into.answered = into.answered || object != "error";
+      answers = answers || object != "error";
     } else if (key == "status") {
       status = walk::text(value);
     } else if (key == "error") {
@@ -170,12 +185,24 @@ struct Walker {
         if (name == "usage") read_usage(part, into);
       });
     } else if (key == "id" || key == "data" || key == "output" || key == "results" || key == "text") {
-      into.answered = true;
+      answers = true;
+    } else if (key == "message" || key == "detail") {
+      flat = flat || walk::holds_something(value);
     }
   }
 
-  /// Flat errors have nothing but their kind to be known by: {"object":"error","message":…}.
+  /// Flat errors have little to be known by: {"object":"error","message":…}.
   [[nodiscard]] bool says_error() const { return error || object == "error" || type == "error"; }
+  /// {"message":…} or {"detail":…} and nothing else: in the midst of a stream that can only be an error.
+  [[nodiscard]] bool is_flat() const { return flat && !answers && type.empty(); }
+
+  void keep_error(PaddedJson json) const {
+    if (says_error()) {
+      into.error = json.text;
+    } else if (!failure.empty()) {
+      into.error = Json{{"message", "the answer ended with " + failure}, {"code", failure}}.dump();
+    }
+  }
 
   /// Responses and batches say in `status` how they ended, chat says it in its choices.
   void keep_finish() const {
@@ -192,53 +219,71 @@ struct Walker {
 bool read_answer(PaddedJson json, Reading& into) {
   into.begin_event();
   return walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (object.error()) return false;
-    Walker walker{.into = into};
-    if (!walker.walk(object.value_unsafe())) return false;
-    walker.keep_finish();
-    if (walker.says_error()) into.error = json.text;
-    return true;
+    return walk::each_object(document, [&](ondemand::object object) {
+      Walker walker{.into = into};
+      if (!walker.walk(object)) return false;
+      walker.keep_finish();
+      walker.keep_error(json);
+      return true;
+    });
   });
 }
 
-void read_event(std::string_view, PaddedJson json, Reading& into) {
+bool read_event(std::string_view, PaddedJson json, Reading& into) {
   if (trimmed(json.text) == "[DONE]") {
     into.terminal = into.complete = true;
-    return;
+    return false;
   }
-  (void)walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
-    auto object = document.get_object();
-    if (object.error()) return false;
-    Walker walker{.into = into};
-    walker.walk(object.value_unsafe());
-    const Effect effect = effect_of(walker.type);
-    if (effect == Effect::Content) into.content = true;
-    if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
-    if (into.terminal) walker.keep_finish();
-    if (walker.says_error() || effect == Effect::Failed) into.error = json.text;
-    into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
-    return true;
+  return walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
+    return walk::each_object(document, [&](ondemand::object object) {
+      Walker walker{.into = into};
+      const bool whole = walker.walk(object);
+      const Effect effect = effect_of(walker.type);
+      if (effect == Effect::Content) into.content = true;
+      if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
+      if (into.terminal) walker.keep_finish();
+      walker.keep_error(json);
+      if (effect == Effect::Failed || walker.is_flat()) into.error = json.text;
+      into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
+      return whole;
+    });
   });
+}
+
+/// The object that stands under "error", wherever: at the top, in an array, in a response, in a choice.
+const Json* error_object(const Json& json) {
+  if (json.is_array()) {
+    for (const Json& element : json) {
+      if (const Json* const error = error_object(element)) return error;
+    }
+    return nullptr;
+  }
+  if (!json.is_object()) return nullptr;
+  if (const auto error = json.find("error"); error != json.end() && error->is_object()) {
+    const auto message = error->find("message");
+    return message != error->end() && message->is_string() ? &*error : nullptr;
+  }
+  for (const char* const key : {"response", "choices"}) {
+    const auto inner = json.find(key);
+    if (inner == json.end()) continue;
+    if (const Json* const error = error_object(*inner)) return error;
+  }
+  return nullptr;
 }
 
 /// SDKs take a body under any other key than "error" for no body, and read message, type, param and code there.
-std::string error_document(std::string_view event) {
+std::string error_document(std::string_view event, const SaidError& said) {
   const Json json = Json::parse(event, nullptr, false);
-  Json inner = Json::object();
-  const auto found = [&](const Json& object) {
-    const bool there = object.is_object() && object.contains("error") && !object["error"].is_null();
-    if (there) inner = object["error"];
-    return there;
-  };
-  bool any = found(json) || (json.is_object() && json.contains("response") && found(json["response"]));
-  if (!any && json.is_object() && json.contains("choices") && json["choices"].is_array()) {
-    any = std::ranges::any_of(json["choices"], found);
-  }
-  if (!any && json.is_object()) {
-    // Flat, with a word for its kind in the place of a type.
-    for (const char* key : {"message", "param", "code"}) inner[key] = json.contains(key) ? json[key] : Json{};
-    inner["type"] = inner["code"].is_string() ? inner["code"] : Json{"server_error"};
+  Json inner;
+  if (const Json* const error = error_object(json)) {
+    inner = *error;
+  } else {
+    // Flat ones have a word for their kind in the place of a type, or none: {"type":"error","code":"server_error",…}.
+    const bool typed = !said.type.empty() && said.type != "error";
+    inner["message"] = said.message;
+    inner["param"] = json.is_object() && json.contains("param") ? json["param"] : Json();
+    inner["code"] = said.code.empty() ? Json() : Json(said.code);
+    inner["type"] = typed ? said.type : !said.code.empty() ? said.code : "server_error";
   }
   return Json{{"error", inner}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

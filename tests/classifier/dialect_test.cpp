@@ -23,7 +23,7 @@ const Dialect& spoken(std::string_view name) { return *classifier::find_dialect(
 
 TEST(Dialects, are_listed_and_found_by_name) {
   for (const Dialect* dialect : classifier::dialects()) EXPECT_EQ(classifier::find_dialect(dialect->name()), dialect);
-  EXPECT_EQ(classifier::dialects().size(), 3U);
+  EXPECT_EQ(classifier::dialects().size(), 6U);
   EXPECT_EQ(classifier::find_dialect("nobody"), nullptr);
 }
 
@@ -70,12 +70,44 @@ TEST(Endpoint, is_known_by_its_path_with_and_without_a_version) {
       {"gemini", "POST", "/v1beta/models/:generateContent", "other"},
       {"gemini", "POST", "/v1beta/models/m:predictLongRunning", "other"},
       {"gemini", "POST", "/upload/v1beta/files", "other"},
+      {"anthropic", "POST", "/v1/files", "other"},
+      {"mistral", "POST", "/v1/chat/completions", "chat safe understood"},
+      {"mistral", "POST", "/chat/completions", "chat safe understood"},
+      {"mistral", "POST", "/v1/fim/completions", "completions safe understood"},
+      {"mistral", "POST", "/v1/agents/completions", "chat safe understood"},
+      {"mistral", "POST", "/v1/embeddings", "embeddings safe understood"},
+      {"mistral", "POST", "/v1/chat/moderations", "moderation safe understood"},
+      {"mistral", "POST", "/v1/ocr", "other safe understood"},
+      {"mistral", "POST", "/v1/conversations", "responses understood"},
+      {"mistral", "POST", "/v1/conversations/conv_1", "responses understood"},
+      {"mistral", "POST", "/v1/conversations/conv_1/restart", "responses understood"},
+      {"mistral", "POST", "/v1/fine_tuning/jobs", "other"},
+      {"cohere", "POST", "/v2/chat", "chat safe understood"},
+      {"cohere", "POST", "/v1/chat", "chat safe understood"},
+      {"cohere", "POST", "/chat", "chat safe understood"},
+      {"cohere", "POST", "/v2/embed", "embeddings safe understood"},
+      {"cohere", "POST", "/v1/rerank", "other safe understood"},
+      {"cohere", "POST", "/v1/classify", "other safe understood"},
+      {"cohere", "POST", "/v1/tokenize", "count_tokens safe understood"},
+      {"cohere", "POST", "/compatibility/v1/chat/completions", "chat safe understood"},
+      {"cohere", "POST", "/v1/chat/completions", "other"},
+      {"cohere", "POST", "/v1/embed-jobs", "other"},
+      {"cohere", "GET", "/v1/models", "other safe"},
+      {"ollama", "POST", "/api/chat", "chat safe understood"},
+      {"ollama", "POST", "/api/generate", "completions safe understood"},
+      {"ollama", "POST", "/api/embed", "embeddings safe understood"},
+      {"ollama", "POST", "/api/embeddings", "embeddings safe understood"},
+      {"ollama", "POST", "/v1/chat/completions", "chat safe understood borrowed"},
+      {"ollama", "POST", "/v1/embeddings", "embeddings safe understood borrowed"},
+      {"ollama", "POST", "/api/pull", "other"},
+      {"ollama", "GET", "/api/tags", "other safe"},
   };
   for (const auto& c : kCases) {
     const Endpoint endpoint = spoken(c.dialect).endpoint(c.method, c.path);
     std::string got{name_of(endpoint.operation)};
     if (endpoint.replay_safe) got += " safe";
     if (endpoint.understood) got += " understood";
+    if (spoken(c.dialect).read_path(c.path).known == classifier::ApiPath::Known::Borrowed) got += " borrowed";
     EXPECT_EQ(got, c.want) << c.dialect << ' ' << c.path;
   }
 }
@@ -98,6 +130,13 @@ TEST(OwnErrors, have_the_dialects_form) {
   EXPECT_EQ(gemini["error"]["code"], 429);
   EXPECT_EQ(gemini["error"]["status"], "RESOURCE_EXHAUSTED");
   EXPECT_EQ(gemini["error"]["message"], kError.message);
+  EXPECT_EQ(
+      Json::parse(spoken("mistral").error_body(kError)),
+      Json::parse(
+          R"({"object":"error","message":"too \"many\"\n","type":"rate_limited","param":null,"code":"callgate_queue_full"})"));
+  EXPECT_EQ(Json::parse(spoken("cohere").error_body(kError)),
+            Json::parse(R"({"id":"id1","message":"too \"many\"\n"})"));
+  EXPECT_EQ(spoken("ollama").error_body(kError), R"({"error":"too \"many\"\n"})");
 }
 
 TEST(OwnErrors, end_a_stream_so_that_its_sdk_raises) {
@@ -118,6 +157,14 @@ TEST(OwnErrors, end_a_stream_so_that_its_sdk_raises) {
   EXPECT_EQ(event("gemini", "/v1beta/models/m:streamGenerateContent"),
             "data: " + spoken("gemini").error_body(kError) + "\r\n\r\n");
   EXPECT_EQ(event("gemini", "/v1beta/openai/chat/completions"), event("openai", "/v1/chat/completions"));
+  EXPECT_EQ(event("ollama", "/api/chat"), spoken("ollama").error_body(kError) + "\n");
+  EXPECT_EQ(event("ollama", "/v1/chat/completions"), event("openai", "/v1/chat/completions"));
+  EXPECT_EQ(event("cohere", "/compatibility/v1/chat/completions"), event("openai", "/v1/chat/completions"));
+}
+
+TEST(OwnErrors, are_left_to_the_cut_where_an_sdk_knows_no_error_event) {
+  EXPECT_EQ(spoken("mistral").error_event(spoken("mistral").endpoint("POST", "/v1/chat/completions"), kError), "");
+  EXPECT_EQ(spoken("cohere").error_event(spoken("cohere").endpoint("POST", "/v2/chat"), kError), "");
 }
 
 TEST(OwnErrors, are_read_back_as_what_they_are) {
@@ -183,6 +230,11 @@ TEST(Heartbeats, are_those_that_no_client_breaks_on) {
   EXPECT_EQ(beat("anthropic", "/v1/messages"), "event: ping\ndata: {\"type\": \"ping\"}\n\n");
   EXPECT_EQ(beat("gemini", "/v1beta/models/m:streamGenerateContent"), "\n");
   EXPECT_EQ(beat("gemini", "/v1beta/openai/chat/completions"), ": ka\n");
+  EXPECT_EQ(beat("mistral", "/v1/chat/completions"), ": ka\n");
+  EXPECT_EQ(beat("cohere", "/v2/chat"), ": ka\n");
+  EXPECT_EQ(beat("cohere", "/v1/chat"), "") << "lines of JSON, and each is read as such";
+  EXPECT_EQ(beat("ollama", "/api/chat"), "");
+  EXPECT_EQ(beat("ollama", "/v1/chat/completions"), ": ka\n");
 }
 
 TEST(Statuses, are_how_the_provider_says_a_class) {
@@ -190,6 +242,10 @@ TEST(Statuses, are_how_the_provider_says_a_class) {
   EXPECT_EQ(spoken("anthropic").status_of(Class::Overloaded), 529);
   EXPECT_EQ(spoken("gemini").status_of(Class::Overloaded), 503);
   EXPECT_EQ(spoken("openai").status_of(Class::RateLimited), 429);
+  EXPECT_EQ(spoken("mistral").status_of(Class::QuotaExhausted), 402);
+  EXPECT_EQ(spoken("cohere").status_of(Class::QuotaExhausted), 402);
+  EXPECT_EQ(spoken("cohere").status_of(Class::ContentPolicy), 498);
+  EXPECT_EQ(spoken("ollama").status_of(Class::Overloaded), 503);
   EXPECT_EQ(spoken("openai").status_of(Class::LocalBudget), 402);
   EXPECT_EQ(spoken("openai").status_of(Class::LocalDraining), 503);
   for (const Dialect* dialect : classifier::dialects()) {
@@ -202,6 +258,8 @@ TEST(Statuses, are_how_the_provider_says_a_class) {
   }
   EXPECT_EQ(spoken("anthropic").request_id_header(), "request-id");
   EXPECT_EQ(spoken("openai").request_id_header(), "x-request-id");
+  EXPECT_EQ(spoken("mistral").request_id_header(), "x-kong-request-id");
+  EXPECT_EQ(spoken("cohere").request_id_header(), "x-debug-trace-id");
 }
 
 }  // namespace

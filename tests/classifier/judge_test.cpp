@@ -73,6 +73,107 @@ TEST(Judge, an_error_is_found_in_every_form) {
   for (const auto& c : kCases) EXPECT_EQ(chat(c.status, c.body), c.want) << c.body;
 }
 
+TEST(Judge, each_dialect_has_codes_and_words_of_its_own) {
+  const struct {
+    std::string_view dialect;
+    std::string_view path;
+    int status;
+    std::string_view body;
+    std::string_view want;
+  } kCases[] = {
+      {"mistral",
+       kChat,
+       429,
+       R"({"object":"error","message":"Slow","type":"x","code":1300})",
+       "rate_limited retryable"},
+      {"mistral", kChat, 503, R"({"object":"error","message":"m","type":"x","code":"3505"})", "overloaded retryable"},
+      {"mistral", kChat, 429, R"({"object":"error","message":"m","type":"x","code":3505})", "overloaded retryable"},
+      {"mistral", kChat, 400, R"({"object":"error","message":"m","type":"x","code":"1500"})", "not_found final"},
+      {"mistral",
+       kChat,
+       400,
+       R"({"object":"error","message":"Prompt contains 40000 tokens, too large for model with 32768 maximum context length","type":"x","code":null})",
+       "context_length final"},
+      {"mistral", kChat, 400, R"({"object":"error","message":"m","type":"x","code":3051})", "context_length final"},
+      {"mistral", kChat, 429, R"({"message":"Monthly token limit exceeded"})", "quota_exhausted final"},
+      {"mistral", kChat, 200, R"({"object":"error","message":"m","type":"x","code":"3505"})", "overloaded retryable"},
+      {"mistral",
+       kChat,
+       200,
+       R"({"id":"a","object":"chat.completion","choices":[{"index":0,"message":{"content":""},"finish_reason":"error"}]})",
+       "server_error retryable"},
+      {"cohere", "/v2/chat", 498, R"({"message":"m"})", "content_policy final"},
+      {"cohere", "/v1/chat", 498, "", "content_policy final"},
+      {"cohere",
+       "/v2/chat",
+       400,
+       R"({"message":"too many tokens: max tokens must be less than 4097"})",
+       "invalid_request final"},
+      {"cohere",
+       "/v2/chat",
+       400,
+       R"({"message":"too many tokens: the prompt cannot exceed 4081 - received 5000"})",
+       "context_length final"},
+      {"cohere", "/v2/chat", 429, R"({"message":"limited to 1000 API calls / month"})", "quota_exhausted final"},
+      {"cohere", "/v2/chat", 400, R"({"message":"model 'command' was removed on 2025-09-15"})", "not_found final"},
+      {"cohere", "/v2/chat", 200, R"({"id":"a","message":"internal"})", "server_error retryable"},
+      {"cohere",
+       "/v2/chat",
+       200,
+       R"({"id":"a","message":{"role":"assistant","content":[]},"finish_reason":"COMPLETE"})",
+       "none"},
+      {"cohere",
+       "/v2/chat",
+       200,
+       R"({"id":"a","message":{"role":"assistant"},"finish_reason":"ERROR"})",
+       "server_error retryable"},
+      {"cohere", "/v1/chat", 200, R"({"text":"a","finish_reason":"ERROR_LIMIT"})", "context_length final"},
+      {"cohere", "/v2/embed", 200, R"({"id":"a","embeddings":{"float":[]}})", "none"},
+      {"cohere", "/v2/rerank", 200, R"({"id":"a","results":[]})", "none"},
+      {"ollama", "/api/chat", 404, R"({"error":"model \"x\" not found, try pulling it first"})", "not_found final"},
+      {"ollama", "/api/chat", 200, R"({"error":"model \"x\" not found, try pulling it first"})", "not_found final"},
+      {"ollama", "/api/embed", 500, R"({"error":"input length exceeds the context length"})", "context_length final"},
+      {"ollama",
+       "/api/chat",
+       429,
+       R"({"error":"you have reached your weekly usage limit"})",
+       "quota_exhausted final"},
+      {"ollama", "/api/chat", 500, R"({"error":"llama runner process has terminated"})", "server_error retryable"},
+      {"ollama", "/api/chat", 200, R"({"model":"m","message":{"content":"a"},"done":true})", "none"},
+      {"ollama", "/api/embed", 200, R"({"model":"m","embeddings":[[1]]})", "none"},
+      {"ollama", "/api/embeddings", 200, R"({"embedding":[1]})", "none"},
+      {"ollama", "/api/chat", 200, R"({"status":"ok"})", "malformed_response retryable"},
+      {"ollama", kChat, 200, R"({"object":"chat.completion","choices":[]})", "none"},
+      {"openai", kChat, 498, R"({"error":{"message":"m"}})", "unknown final"},
+      {"openai", kChat, 498, R"({"error":{"code":"capacity_exceeded"}})", "overloaded retryable"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(told(judge(c.dialect, c.path, c.status, c.body)), c.want)
+        << c.dialect << ' ' << c.path << ' ' << c.body;
+  }
+}
+
+TEST(Judge, a_stream_under_a_head_that_lies_is_still_read_as_one) {
+  const Headers json = {{"content-type", "application/json"}};
+  EXPECT_EQ(told(judge("openai", kChat, 200, "data: {\"error\":{\"code\":529}}\n\n", json)), "overloaded retryable");
+  EXPECT_EQ(told(judge("openai", kChat, 200, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", json)), "none");
+  EXPECT_EQ(told(judge("openai", "/v1/audio/transcriptions", 200, "data: what we speak of\n", json)), "none");
+  EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":true}\n", json)), "none");
+  EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":false}\n", json)),
+            "malformed_response retryable");
+  EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\n \"done\": true, \"message\":\n{}\n}", json)), "none");
+}
+
+TEST(Judge, an_array_of_chunks_is_an_answer) {
+  const std::string_view path = "/v1beta/models/m:streamGenerateContent";
+  EXPECT_EQ(told(judge("gemini", path, 200, R"([{"candidates":[{"finishReason":"STOP"}]},{"usageMetadata":{}}])")),
+            "none");
+  EXPECT_EQ(told(judge("gemini", path, 200, R"([{"candidates":[]},{"error":{"code":503,"message":"m"}}])")),
+            "overloaded retryable");
+  EXPECT_EQ(told(judge("gemini", path, 200, R"([{"candidates":[{"finishReason":"STOP"}]})")),
+            "malformed_response retryable");
+}
+
 TEST(Judge, a_number_in_the_body_makes_no_4xx_pass) {
   EXPECT_EQ(chat(400, R"({"error":{"code":429,"message":"Too many requests"}})"), "invalid_request final");
   EXPECT_EQ(chat(400, R"({"error":{"code":503}})"), "invalid_request final");
@@ -438,7 +539,10 @@ TEST(Judge, junk_gets_a_verdict_and_never_breaks) {
     const int status = kStatuses[chance() % std::size(kStatuses)];
     for (const auto& [dialect, path] : {std::pair{"openai", kChat},
                                         {"anthropic", "/v1/messages"},
-                                        {"gemini", "/v1beta/models/m:generateContent"}}) {
+                                        {"gemini", "/v1beta/models/m:generateContent"},
+                                        {"mistral", kChat},
+                                        {"cohere", "/v2/chat"},
+                                        {"ollama", "/api/chat"}}) {
       const Verdict verdict = judge(dialect, path, status, body);
       ASSERT_FALSE(status >= 400 && verdict.cls == classifier::Class::None) << body;
       ASSERT_FALSE(verdict.retry_after && !verdict.retryable) << body;

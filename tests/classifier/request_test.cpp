@@ -122,6 +122,20 @@ TEST(ReadRequest, takes_what_it_needs_and_passes_over_the_rest) {
        "/v1beta/openai/chat/completions",
        R"({"model":"gemini-2.5-pro","stream":true})",
        "gemini-2.5-pro stream - no-usage"},
+      {"mistral",
+       "/v1/chat/completions",
+       R"({"model":"mistral-small","stream":true})",
+       "mistral-small stream - usage"},
+      {"cohere", "/v2/chat", R"({"model":"command-a","stream":true,"max_tokens":9})", "command-a stream 9 usage"},
+      {"cohere", "/v2/chat", R"({"model":"command-a"})", "command-a unary - usage"},
+      {"cohere", "/compatibility/v1/chat/completions", R"({"stream":true})", "- stream - no-usage"},
+      {"ollama", "/api/chat", R"({"model":"llama3","options":{"num_predict":50}})", "llama3 stream 50 usage"},
+      {"ollama", "/api/chat", R"({"model":"llama3","options":{"num_predict":-1}})", "llama3 stream - usage"},
+      {"ollama", "/api/chat", R"({"model":"llama3","stream":false})", "llama3 unary - usage"},
+      {"ollama", "/api/generate", R"({"model":"llama3","stream":null})", "llama3 stream - usage"},
+      {"ollama", "/api/embed", R"({"model":"llama3"})", "llama3 unary - usage"},
+      {"ollama", "/v1/chat/completions", R"({"model":"llama3"})", "llama3 unary - usage"},
+      {"ollama", "/v1/chat/completions", R"({"stream":true})", "- stream - no-usage"},
   };
   for (const auto& c : kCases) {
     const std::string got = shown(facts_of(c.dialect, c.path, c.body));
@@ -233,6 +247,11 @@ TEST(AskForUsage, only_where_usage_must_be_asked_for) {
   EXPECT_FALSE(asked(body, "openai", "/v1/embeddings"));
   EXPECT_FALSE(asked(body, "anthropic", "/v1/messages"));
   EXPECT_FALSE(asked(body, "gemini", "/v1beta/models/m:streamGenerateContent"));
+  EXPECT_TRUE(asked(body, "ollama", "/v1/chat/completions"));
+  for (const auto& [dialect, path] :
+       {std::pair{"mistral", "/v1/chat/completions"}, {"cohere", "/v2/chat"}, {"ollama", "/api/chat"}}) {
+    EXPECT_FALSE(asked(body, dialect, path)) << dialect << " tells it unasked, and may refuse what it does not know";
+  }
 }
 
 /// A body as some client may write it: any order, any spacing, decoys at depth.

@@ -13,6 +13,7 @@
 namespace {
 
 using classifier::EventSplitter;
+using classifier::Framing;
 using Kind = EventSplitter::Kind;
 
 std::string shown(const EventSplitter::Block& block) {
@@ -20,8 +21,8 @@ std::string shown(const EventSplitter::Block& block) {
   return kind + std::string{block.bytes};
 }
 
-std::vector<std::string> blocks_of(std::string_view bytes, std::size_t piece) {
-  EventSplitter splitter;
+std::vector<std::string> blocks_of(std::string_view bytes, std::size_t piece, Framing framing = Framing::Events) {
+  EventSplitter splitter{framing};
   std::vector<std::string> blocks;
   while (!bytes.empty()) {
     splitter.feed(bytes.substr(0, piece));
@@ -59,6 +60,46 @@ TEST(EventSplitter, cuts_where_the_format_says_at_any_split) {
   }
 }
 
+TEST(EventSplitter, cuts_lines_at_their_newline_alone) {
+  const struct {
+    std::string_view bytes;
+    std::vector<std::string> blocks;
+  } kCases[] = {
+      {"{1}\n{2}\n", {"event {1}\n", "event {2}\n"}},
+      {"{1}\r\n\r\n{2}", {"event {1}\r\n", "idle \r\n", "rest event {2}"}},
+      {"{\r1}\n", {"event {\r1}\n"}},
+      {"\n \t\n{1}\n", {"idle \n", "idle  \t\n", "event {1}\n"}},
+      {": no\n", {"event : no\n"}},
+      {": no", {"rest event : no"}},
+      {"{1}\n ", {"event {1}\n", "rest idle  "}},
+  };
+  for (const auto& c : kCases) {
+    for (std::size_t piece = 1; piece <= c.bytes.size() + 1; ++piece) {
+      EXPECT_EQ(blocks_of(c.bytes, piece, Framing::Lines), c.blocks) << c.bytes << " in pieces of " << piece;
+    }
+  }
+}
+
+TEST(EventSplitter, a_line_too_large_comes_in_pieces_whose_last_one_ends_it) {
+  for (const std::size_t piece : {std::size_t{100'000}, std::size_t{20'000'000}}) {
+    const std::string big = std::string(EventSplitter::kEventMax + 1, 'x') + "\n";
+    const std::string all = big + "{1}\n";
+    EventSplitter splitter{Framing::Lines};
+    std::string pieces;
+    std::string events;
+    std::size_t held = 0;
+    for (std::size_t at = 0; at < all.size(); at += piece) {
+      splitter.feed(std::string_view{all}.substr(at, piece));
+      while (const auto block = splitter.next()) (block->kind == Kind::Piece ? pieces : events) += block->bytes;
+      held = std::max(held, splitter.held());
+    }
+    EXPECT_EQ(pieces, big);
+    EXPECT_EQ(events, "{1}\n");
+    EXPECT_LE(held, EventSplitter::kEventMax + 1);
+    EXPECT_TRUE(splitter.between_events());
+  }
+}
+
 TEST(EventSplitter, gives_back_what_it_got_whatever_that_is) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     std::mt19937 chance{seed};
@@ -66,7 +107,7 @@ TEST(EventSplitter, gives_back_what_it_got_whatever_that_is) {
     std::string bytes;
     for (int i = 0; i < 80; ++i) bytes += kBytes[chance() % kBytes.size()];
     std::string back;
-    EventSplitter splitter;
+    EventSplitter splitter{seed % 2 == 0 ? Framing::Events : Framing::Lines};
     std::string_view left = bytes;
     while (!left.empty()) {
       const std::size_t taken = std::min<std::size_t>(1 + chance() % 9, left.size());

@@ -39,6 +39,11 @@ constexpr std::string_view kChat = "/v1/chat/completions";
 constexpr std::string_view kResponses = "/v1/responses";
 constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kGenerate = "/v1beta/models/gemini-2.5-flash:streamGenerateContent";
+constexpr std::string_view kConversation = "/v1/conversations";
+constexpr std::string_view kCohere = "/v2/chat";
+constexpr std::string_view kCohere1 = "/v1/chat";
+constexpr std::string_view kOllama = "/api/chat";
+constexpr std::string_view kOllamaGenerate = "/api/generate";
 constexpr std::string_view kCut = "malformed_response retryable";
 
 constexpr Recording kRecordings[] = {
@@ -142,13 +147,47 @@ constexpr Recording kRecordings[] = {
     {"gemini/error_first.sse", kGenerate, "rate_limited retryable 4200 ms", 0, true, " unknown unfinished"},
     {"gemini/error_mid.sse", kGenerate, "overloaded retryable", 1, true, "gemini-2.5-flash 8 0 0 0 0 0 unfinished"},
     {"gemini/cut_in_event.sse", kGenerate, kCut, 1, false, "gemini-2.5-flash 8 0 0 0 2 0 unfinished"},
+
+    {"mistral/chat_plain.sse", kChat, "none", 2, true, "mistral-small-2506 11 4 0 0 80 0 stop"},
+    {"mistral/chat_thinking.sse", kChat, "none", 2, true, "mistral-small-2506 11 4 0 0 80 0 stop"},
+    {"mistral/chat_tools.sse", kChat, "none", 2, true, "mistral-small-2506 11 4 0 0 80 0 tool_calls"},
+    {"mistral/chat_error_mid.sse", kChat, "overloaded retryable", 2, true, "mistral-small-2506 unknown unfinished"},
+    {"mistral/chat_error_first.sse", kChat, "rate_limited retryable", 0, true, " unknown unfinished"},
+    {"mistral/chat_finish_error.sse", kChat, "server_error retryable", 2, true, "mistral-small-2506 unknown error"},
+    {"mistral/conversation_plain.sse", kConversation, "none", 2, true, "mistral-medium-2505 18 0 0 0 3 0 unfinished"},
+    {"mistral/conversation_error.sse", kConversation, "server_error retryable", 0, true, " unknown unfinished"},
+
+    {"cohere/chat_plain.sse", kCohere, "none", 3, true, " 7 0 0 0 12 0 COMPLETE"},
+    {"cohere/chat_plain_crlf.sse", kCohere, "none", 3, true, " 7 0 0 0 12 0 COMPLETE"},
+    {"cohere/chat_tools.sse", kCohere, "none", 2, true, " 7 0 0 0 12 0 TOOL_CALL"},
+    {"cohere/chat_error_end.sse", kCohere, "server_error retryable", 3, true, " 7 0 0 0 12 0 ERROR"},
+    {"cohere/chat_error_first.sse", kCohere, "timeout retryable", 0, true, " 7 0 0 0 12 0 TIMEOUT"},
+    {"cohere/chat_finished_without_done.sse", kCohere, "none", 3, false, " 7 0 0 0 12 0 MAX_TOKENS"},
+    {"cohere/chat_cut_in_event.sse", kCohere, kCut, 3, false, " unknown unfinished"},
+    {"cohere/chat1_plain.ndjson", kCohere1, "none", 2, true, " 4 0 0 0 3 0 COMPLETE"},
+    {"cohere/chat1_toxic.ndjson", kCohere1, "content_policy final", 2, true, " 4 0 0 0 3 0 ERROR_TOXIC"},
+
+    {"ollama/chat_plain.ndjson", kOllama, "none", 1, true, "llama3.2 26 0 0 0 282 0 stop"},
+    {"ollama/chat_crlf.ndjson", kOllama, "none", 1, true, "llama3.2 26 0 0 0 282 0 stop"},
+    {"ollama/chat_no_last_newline.ndjson", kOllama, "none", 1, true, "llama3.2 26 0 0 0 282 0 length"},
+    {"ollama/chat_thinking.ndjson", kOllama, "none", 2, true, "llama3.2 26 0 0 0 282 0 stop"},
+    {"ollama/chat_tools.ndjson", kOllama, "none", 1, true, "llama3.2 26 0 0 0 282 0 stop"},
+    {"ollama/chat_error_first.ndjson", kOllama, "not_found final", 0, true, " unknown unfinished"},
+    {"ollama/chat_error_mid.ndjson", kOllama, "server_error retryable", 1, true, "llama3.2 unknown unfinished"},
+    {"ollama/chat_cut_between_lines.ndjson", kOllama, kCut, 1, false, "llama3.2 unknown unfinished"},
+    {"ollama/chat_cut_in_line.ndjson", kOllama, kCut, 1, false, "llama3.2 unknown unfinished"},
+    {"ollama/generate_plain.ndjson", kOllamaGenerate, "none", 1, true, "llama3.2 26 0 0 0 282 0 stop"},
+    {"ollama/generate_cached_prompt.ndjson", kOllamaGenerate, "none", 1, true, "llama3.2 0 0 0 0 282 0 stop"},
+    {"ollama/generate_blank_lines.ndjson", kOllamaGenerate, "none", 1, true, "llama3.2 26 0 0 0 282 0 stop"},
 };
 
 const Headers kEventStream = {{"Content-Type", "text/event-stream; charset=utf-8"}};
+const Headers kLines = {{"Content-Type", "application/x-ndjson"}};
 
 std::unique_ptr<StreamReader> reader_for(std::string_view file, std::string_view path, bool hide_usage = false) {
   const Dialect& dialect = *classifier::find_dialect(file.substr(0, file.find('/')));
-  return dialect.stream_reader(dialect.endpoint("POST", path), {.stream = true}, kEventStream, hide_usage);
+  const Headers& head = file.ends_with(".ndjson") ? kLines : kEventStream;
+  return dialect.stream_reader(dialect.endpoint("POST", path), {.stream = true}, head, hide_usage);
 }
 
 /// All that can be seen of a reader, and what it passed on.
@@ -238,16 +277,16 @@ TEST(Stream, any_split_of_the_bytes_gives_the_same) {
 }
 
 TEST(Stream, what_is_passed_on_is_what_came_wherever_it_is_cut) {
-  constexpr std::size_t kStep = 7;
   for (const Recording& recording : kRecordings) {
     const std::string bytes = fixture(recording.file);
-    for (std::size_t length = 0; length <= bytes.size(); length += kStep) {
+    for (std::size_t length = 0; length <= bytes.size(); ++length) {
       SCOPED_TRACE(std::string{recording.file} + " cut at " + std::to_string(length));
       const auto reader = reader_for(recording.file, recording.path);
       const Seen seen = feed(*reader, {std::string_view{bytes}.substr(0, length)}, Transport::Reset);
       const std::string came = bytes.substr(0, length);
       ASSERT_TRUE(came.starts_with(seen.passed)) << seen.passed;
-      ASSERT_EQ(came.substr(seen.passed.size()).find("\n\n"), std::string::npos)
+      const std::string_view end = recording.file.ends_with(".ndjson") ? "\n" : "\n\n";
+      ASSERT_EQ(came.substr(seen.passed.size()).find(end), std::string::npos)
           << "only an unfinished event is dropped";
       ASSERT_TRUE(seen.terminal || seen.verdict == "none" || seen.verdict == "network retryable") << seen.verdict;
     }
@@ -268,6 +307,15 @@ TEST(Stream, the_end_waits_in_the_tail_and_nothing_else_does) {
       {"anthropic/plain.sse", kMessages, "event: message_stop"},
       {"anthropic/error_mid.sse", kMessages, "event: error"},
       {"gemini/error_mid.sse", kGenerate, "data: {\"error\""},
+      {"mistral/chat_plain.sse", kChat, "data: [DONE]"},
+      {"mistral/chat_error_mid.sse", kChat, "data: {\"object\":\"error\""},
+      {"cohere/chat_plain.sse", kCohere, "data: [DONE]"},
+      {"cohere/chat_error_end.sse", kCohere, "event: message-end"},
+      {"cohere/chat1_plain.ndjson", kCohere1, "{\"is_finished\":true"},
+      {"ollama/chat_plain.ndjson",
+       kOllama,
+       R"({"model":"llama3.2","created_at":"2026-05-01T08:52:19.385406Z","message":{"role":"assistant","content":""})"},
+      {"ollama/chat_error_mid.ndjson", kOllama, "{\"error\""},
   };
   for (const auto& end : kEnds) {
     SCOPED_TRACE(end.file);
@@ -346,6 +394,20 @@ TEST(Stream, an_error_becomes_a_body_and_a_status_that_sdks_know) {
        kGenerate,
        503,
        R"({"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}})"},
+      {"mistral/chat_error_mid.sse",
+       kChat,
+       503,
+       R"({"object":"error","message":"Service tier capacity exceeded for this model.","type":"invalid_request_error","param":null,"code":"3505"})"},
+      {"mistral/conversation_error.sse",
+       kConversation,
+       500,
+       R"({"object":"error","message":"Internal server error","type":"conversation.response.error","param":null,"code":null})"},
+      {"cohere/chat_error_end.sse", kCohere, 500, R"({"message":"internal failure"})"},
+      {"cohere/chat_error_first.sse", kCohere, 504, R"({"message":"the answer ended with TIMEOUT"})"},
+      {"ollama/chat_error_first.ndjson",
+       kOllama,
+       404,
+       R"({"error":"model \"llama9\" not found, try pulling it first"})"},
   };
   for (const auto& error : kErrors) {
     SCOPED_TRACE(error.file);
@@ -412,6 +474,142 @@ TEST(Stream, nothing_at_all_is_no_answer) {
   }
 }
 
+TEST(Stream, an_end_marker_behind_no_event_is_no_answer_and_promises_nothing) {
+  const struct {
+    std::string_view file;
+    std::string_view path;
+    std::string_view bytes;
+  } kCases[] = {
+      {"openai/", kChat, "data: [DONE]\n\n"},
+      {"openai/", kChat, ": hi\n\ndata: [DONE]\n\n"},
+      {"openai/", kChat, "data: {\"choices\":[{\n\ndata: <html>\n\ndata: [DONE]\n\n"},
+      {"openai/", kResponses, "event: response.created\ndata: nothing\n\n"},
+      {"anthropic/", kMessages, "event: message_start\ndata: {\"type\":\n\nevent: message_stop\ndata: {]\n\n"},
+      {"gemini/", kGenerate, "data: {\"candidates\": [\r\n\r\n"},
+      {"mistral/", kChat, "data: [DONE]\n\n"},
+      {"cohere/", kCohere, "data: [DONE]\n\n"},
+      {"ollama/.ndjson", kOllama, "done\n{\"done\":\n"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.bytes);
+    const auto reader = reader_for(c.file, c.path);
+    reader->feed(c.bytes);
+    EXPECT_FALSE(reader->content() || reader->terminal() || reader->complete() || reader->error());
+    EXPECT_EQ(told(reader->finish(std::nullopt)), kCut);
+    EXPECT_FALSE(reader->complete());
+  }
+}
+
+TEST(Stream, an_error_of_any_form_becomes_one_that_the_sdk_can_read) {
+  const std::string_view kForms[] = {
+      R"({"error":"the text"})",
+      R"({"error":{"message":"the text"}})",
+      R"({"error":{"code":503,"message":"the text"}})",
+      R"({"error":{"error":{"message":"the text","type":"server_error"}}})",
+      R"([{"error":{"code":503,"message":"the text","status":"UNAVAILABLE"}}])",
+      R"({"error":[{"message":"the text"}]})",
+      R"({"error":{"message":{"detail":"the text"}}})",
+      R"({"type":"error","error":{"type":"overloaded_error","message":"the text"}})",
+      R"({"type":"error","error":"the text"})",
+      R"({"error":{"message":"{\"error\":{\"message\":\"the text\"}}"}})",
+      R"({"error":"the text","message":"more"})",
+      R"({"error":{"code":"none"}})",
+      R"({"error":true})",
+      "{\"error\":\"the text\xff\"}",
+  };
+  const struct {
+    std::string_view file;
+    std::string_view path;
+    std::string_view message;  // Where its SDK looks for words.
+  } kStreams[] = {{"openai/", kChat, "/error/message"},
+                  {"openai/", kResponses, "/error/message"},
+                  {"anthropic/", kMessages, "/error/message"},
+                  {"gemini/", kGenerate, "/error/message"},
+                  {"mistral/", kChat, "/message"},
+                  {"cohere/", kCohere, "/message"},
+                  {"ollama/.ndjson", kOllama, "/error"}};
+  for (const auto& stream : kStreams) {
+    for (const std::string_view form : kForms) {
+      SCOPED_TRACE(std::string{stream.path} + " " + std::string{form});
+      const bool lines = stream.file.ends_with(".ndjson");
+      const auto reader = reader_for(stream.file, stream.path);
+      reader->feed(lines ? std::string{form} + "\n" : "data: " + std::string{form} + "\n\n");
+      ASSERT_TRUE(reader->error());
+      EXPECT_GE(reader->error_status(), 400);
+      const auto body = nlohmann::json::parse(reader->error_body(), nullptr, false);
+      ASSERT_FALSE(body.is_discarded()) << reader->error_body();
+      const auto message = body.value(nlohmann::json::json_pointer{std::string{stream.message}}, nlohmann::json{});
+      ASSERT_TRUE(message.is_string()) << reader->error_body();
+      EXPECT_FALSE(message.get<std::string>().empty());
+      const bool has_text = form.find("the text") != std::string_view::npos;
+      EXPECT_EQ(message.get<std::string>().find("the text") != std::string::npos, has_text) << reader->error_body();
+    }
+  }
+}
+
+TEST(Stream, an_error_inside_a_choice_or_a_response_becomes_one_that_the_sdk_can_read) {
+  for (const std::string_view form : {R"({"choices":[{"index":0,"error":{"message":"the text","code":500}}]})",
+                                      R"({"choices":[{"index":0,"error":"the text"}]})",
+                                      R"({"type":"response.failed","response":{"error":{"message":"the text"}}})",
+                                      R"({"type":"response.failed","response":{"error":"the text"}})",
+                                      R"({"response":{"error":{"error":{"message":"the text"}}}})",
+                                      R"({"object":"error","message":"the text","code":40303})",
+                                      R"({"message":"the text"})",
+                                      R"({"detail":"the text"})",
+                                      R"({"detail":[{"loc":["body"],"msg":"the text"}]})",
+                                      R"({"type":"error","code":"server_error","message":"the text"})"}) {
+    SCOPED_TRACE(form);
+    const auto reader = reader_for("openai/", kChat);
+    reader->feed("data: " + std::string{form} + "\n\n");
+    ASSERT_TRUE(reader->error());
+    auto body = nlohmann::json::parse(reader->error_body(), nullptr, false);
+    ASSERT_TRUE(body.is_object()) << reader->error_body();
+    EXPECT_EQ(body["error"]["message"], "the text") << reader->error_body();
+    EXPECT_FALSE(body["error"]["code"].is_array()) << reader->error_body();
+  }
+  const auto silent = reader_for("openai/", kResponses);
+  silent->feed("data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":null}}\n\n");
+  ASSERT_TRUE(silent->error());
+  EXPECT_TRUE(nlohmann::json::parse(silent->error_body())["error"]["message"].is_string());
+}
+
+TEST(Stream, an_event_that_is_called_error_is_one_whatever_its_data_are) {
+  for (const auto& [file, path] : {std::pair{"openai/", kChat}, {"anthropic/", kMessages}, {"openai/", kResponses}}) {
+    for (const std::string_view data : {"data: upstream died", "data:", "data: {\"message\":\"m\"}", "data: [1]"}) {
+      SCOPED_TRACE(std::string{path} + " " + std::string{data});
+      const auto reader = reader_for(file, path);
+      reader->feed("event: error\n" + std::string{data} + "\n\n");
+      ASSERT_TRUE(reader->error());
+      EXPECT_EQ(reader->error()->cls, classifier::Class::ServerError);
+      const auto body = nlohmann::json::parse(reader->error_body(), nullptr, false);
+      ASSERT_FALSE(body.is_discarded());
+      EXPECT_TRUE(body["error"]["message"].is_string()) << reader->error_body();
+      EXPECT_EQ(reader->error_status(), 500);
+    }
+  }
+}
+
+TEST(Stream, lines_end_with_their_newline_and_the_last_one_also_without) {
+  const auto reader = reader_for("ollama/.ndjson", kOllama);
+  reader->feed("{\"message\":{\"content\":\"a\"},");
+  EXPECT_FALSE(reader->between_events());
+  EXPECT_EQ(reader->forward(), "");
+  reader->feed("\"done\":false}");
+  EXPECT_FALSE(reader->content()) << "more of it may come";
+  reader->feed("\n{\"do");
+  EXPECT_TRUE(reader->content());
+  EXPECT_EQ(std::exchange(reader->forward(), {}), "{\"message\":{\"content\":\"a\"},\"done\":false}\n");
+  EXPECT_EQ(reader->held_bytes(), 4U);
+  reader->feed("ne\":true}");
+  EXPECT_FALSE(reader->terminal());
+  EXPECT_EQ(told(reader->finish(std::nullopt)), "none");
+  EXPECT_EQ(reader->tail(), "{\"done\":true}");
+  const auto cut = reader_for("ollama/.ndjson", kOllama);
+  cut->feed("{\"message\":{\"content\":\"a\"},\"done\":false}\n{\"done\":true}");
+  EXPECT_EQ(told(cut->finish(Transport::Reset)), "network retryable");
+  EXPECT_EQ(cut->tail(), "");
+}
+
 TEST(Stream, a_cut_after_the_marker_is_no_loss) {
   const auto reader = reader_for("openai/chat_plain.sse", kChat);
   EXPECT_EQ(feed(*reader, {fixture("openai/chat_plain.sse")}, Transport::Reset).verdict, "none");
@@ -471,8 +669,13 @@ TEST(Stream, junk_is_passed_on_and_never_breaks_the_reader) {
     std::string bytes;
     std::uniform_int_distribution<std::size_t> pick{0, std::size(kBits) - 1};
     for (int i = 0; i < 60; ++i) bytes += kBits[pick(chance)];
-    for (const auto& [file, path] :
-         {std::pair{"openai/", kChat}, {"anthropic/", kMessages}, {"gemini/", kGenerate}}) {
+    for (const auto& [file, path] : {std::pair{"openai/", kChat},
+                                     {"anthropic/", kMessages},
+                                     {"gemini/", kGenerate},
+                                     {"mistral/", kChat},
+                                     {"cohere/", kCohere},
+                                     {"cohere/.ndjson", kCohere1},
+                                     {"ollama/.ndjson", kOllama}}) {
       const auto whole = reader_for(file, path);
       const Seen seen = feed(*whole, {bytes}, std::nullopt);
       ASSERT_EQ(seen.passed, bytes);
@@ -495,6 +698,14 @@ TEST(Stream, is_one_by_its_content_type_or_by_what_was_asked) {
   EXPECT_TRUE(openai.is_stream(
       chat, {.stream = true}, {{"CONTENT-TYPE", "Text/Event-Stream"}, {"content-encoding", "identity"}}));
   EXPECT_FALSE(openai.is_stream(openai.endpoint("POST", "/v1/files"), {.stream = true}, kEventStream));
+  const Dialect& ollama = *classifier::find_dialect("ollama");
+  const classifier::Endpoint native = ollama.endpoint("POST", kOllama);
+  EXPECT_TRUE(ollama.is_stream(native, {.stream = true}, kLines));
+  EXPECT_TRUE(ollama.is_stream(native, {.stream = true}, {}));
+  EXPECT_FALSE(ollama.is_stream(native, {.stream = false}, {{"content-type", "application/json; charset=utf-8"}}));
+  const Dialect& cohere = *classifier::find_dialect("cohere");
+  EXPECT_TRUE(cohere.is_stream(
+      cohere.endpoint("POST", kCohere1), {.stream = true}, {{"content-type", "application/stream+json"}}));
 }
 
 }  // namespace

@@ -86,8 +86,10 @@ TEST(Settle, parts_never_exceed_their_whole) {
                             .output = maybe(),
                             .reasoning = maybe(),
                             .total = maybe()};
-    for (const classifier::Settle settle :
-         {classifier::settle_openai, classifier::settle_anthropic, classifier::settle_gemini}) {
+    for (const classifier::Settle settle : {classifier::settle_openai,
+                                            classifier::settle_anthropic,
+                                            classifier::settle_gemini,
+                                            classifier::settle_plain}) {
       const auto counts = settle(reported);
       if (!counts) continue;
       ASSERT_LE(counts->cached_input + counts->cache_write_5m + counts->cache_write_1h, counts->input)
@@ -120,6 +122,111 @@ TEST(ReadUsage, unknown_is_not_zero_and_junk_is_unknown) {
   EXPECT_EQ(usage_of("anthropic", "/v1/messages/count_tokens", R"({"input_tokens":2095})"), " unknown unfinished")
       << "counting is free";
   EXPECT_EQ(usage_of("gemini", "/v1beta/models/m:countTokens", R"({"totalTokens":31})"), " unknown unfinished");
+}
+
+TEST(ReadUsage, a_count_that_is_none_is_unknown_and_never_zero) {
+  const struct {
+    std::string_view dialect;
+    std::string_view path;
+    std::string_view before;  // The count comes between.
+    std::string_view after;
+    std::string_view with_12;
+    std::string_view unknown;
+  } kPlaces[] = {
+      {"openai",
+       "/v1/chat/completions",
+       R"({"model":"m","usage":{"completion_tokens":2,"prompt_tokens":)",
+       "}}",
+       "m 12 0 0 0 2 0 unfinished",
+       "m unknown unfinished"},
+      {"openai",
+       "/v1/chat/completions",
+       R"({"model":"m","usage":{"completion_tokens":2,"prompt_tokens":20,"prompt_tokens_details":{"cached_tokens":)",
+       "}}}",
+       "m 20 12 0 0 2 0 unfinished",
+       "m unknown unfinished"},
+      {"anthropic",
+       "/v1/messages",
+       R"({"model":"m","usage":{"input_tokens":1,"output_tokens":)",
+       "}}",
+       "m 1 0 0 0 12 0 unfinished",
+       "m unknown unfinished"},
+      {"anthropic",
+       "/v1/messages",
+       R"({"model":"m","usage":{"iterations":[{"type":"compaction","input_tokens":1},{"type":"message","output_tokens":3,"input_tokens":)",
+       "}]}}",
+       "m 13 0 0 0 3 0 unfinished",
+       "m unknown unfinished"},
+      {"gemini",
+       "/v1beta/models/m:generateContent",
+       R"({"modelVersion":"m","usageMetadata":{"promptTokenCount":1,"thoughtsTokenCount":)",
+       "}}",
+       "m 1 0 0 0 12 12 unfinished",
+       "m unknown unfinished"},
+      {"cohere",
+       "/v2/chat",
+       R"({"usage":{"billed_units":{"output_tokens":1,"input_tokens":)",
+       "}}}",
+       " 12 0 0 0 1 0 unfinished",
+       " unknown unfinished"},
+      {"ollama",
+       "/api/chat",
+       R"({"model":"m","prompt_eval_count":1,"eval_count":)",
+       "}",
+       "m 1 0 0 0 12 0 unfinished",
+       "m unknown unfinished"},
+  };
+  for (const auto& place : kPlaces) {
+    const auto usage = [&](std::string_view count) {
+      std::string body{place.before};
+      body += count;
+      body += place.after;
+      return usage_of(place.dialect, place.path, body);
+    };
+    for (const std::string_view count : {"12", "12.0", "\"12\""}) EXPECT_EQ(usage(count), place.with_12) << count;
+    for (const std::string_view count : {"9223372036854775808",
+                                         "-9223372036854775809",
+                                         "99999999999999999999999999",
+                                         "1e999",
+                                         "-1",
+                                         "12.5",
+                                         "\"twelve\"",
+                                         "\"12.5\"",
+                                         "\"-12\"",
+                                         "\"\"",
+                                         "true",
+                                         "{}",
+                                         "[12]"}) {
+      EXPECT_EQ(usage(count), place.unknown) << place.dialect << ' ' << count;
+    }
+  }
+}
+
+TEST(ReadUsage, cohere_is_paid_by_billed_units_and_ollama_leaves_zeros_out) {
+  EXPECT_EQ(
+      usage_of(
+          "cohere",
+          "/v1/chat",
+          R"({"text":"a","finish_reason":"COMPLETE","meta":{"billed_units":{"input_tokens":4,"output_tokens":3},"tokens":{"input_tokens":70,"output_tokens":3}}})"),
+      " 4 0 0 0 3 0 COMPLETE");
+  EXPECT_EQ(usage_of("cohere", "/v2/embed", R"({"embeddings":{},"meta":{"tokens":{"input_tokens":70}}})"),
+            " 70 0 0 0 0 0 unfinished")
+      << "what was counted, where nothing says what was billed";
+  EXPECT_EQ(usage_of("cohere", "/v2/rerank", R"({"results":[],"meta":{"billed_units":{"search_units":1}}})"),
+            " unknown unfinished");
+  EXPECT_EQ(usage_of("ollama", "/api/embed", R"({"model":"m","embeddings":[],"prompt_eval_count":3})"),
+            "m 3 0 0 0 0 0 unfinished");
+  EXPECT_EQ(usage_of("ollama", "/api/chat", R"({"model":"m","done":true})"), "m unknown unfinished");
+}
+
+TEST(ReadUsage, an_array_of_chunks_tells_the_last_ones_counts) {
+  EXPECT_EQ(
+      usage_of(
+          "gemini",
+          "/v1beta/models/m:streamGenerateContent",
+          R"([{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1}},
+{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":9},"modelVersion":"m"}])"),
+      "m 5 0 0 0 9 0 STOP");
 }
 
 TEST(ReadUsage, of_several_spellings_of_the_cached_input_the_largest_counts) {

@@ -75,6 +75,15 @@ TEST(Command, that_does_not_exist_is_answered_with_the_one_that_was_meant) {
        "callgate validate: --json is given twice\nSee \"callgate validate --help\".\n"},
       {{"config", "show", "--config"},
        "callgate config show: --config needs a value: --config FILE\nSee \"callgate config show --help\".\n"},
+      {{"serve", "--config", ""},
+       "callgate serve: --config must not be empty: --config FILE\nSee \"callgate serve --help\".\n"},
+      {{"reload", "--admin", "4602"},
+       "callgate reload: --admin must be an address such as 127.0.0.1:4602 or unix:/path (is 4602)\n"
+       "See \"callgate reload --help\".\n"},
+      {{"validate", "--set="},
+       "callgate validate: --set must not be empty: --set KEY=VALUE\nSee \"callgate validate --help\".\n"},
+      {{"validate", ""},
+       "callgate validate: an argument is empty; is a variable not set?\nSee \"callgate validate --help\".\n"},
       {{"config", "show", "x"},
        "callgate config show: does not take the argument x\nSee \"callgate config show --help\".\n"},
       {{"version", "--", "--json"},
@@ -231,9 +240,9 @@ TEST_F(Validate, tells_programs_code_place_and_severity) {
   EXPECT_EQ(report["files"][0]["file"], file);
   const json& problems = report["files"][0]["problems"];
   ASSERT_EQ(problems.size(), 3U);
-  EXPECT_EQ(problems[0]["code"], "type");
-  EXPECT_EQ(problems[1]["code"], "duplicate_key");
-  EXPECT_EQ(problems[2]["code"], "not_in_this_version");
+  EXPECT_EQ(problems[0]["kind"], "type");
+  EXPECT_EQ(problems[1]["kind"], "duplicate_key");
+  EXPECT_EQ(problems[2]["kind"], "not_in_this_version");
   EXPECT_EQ(problems[2]["path"], "queues");
   EXPECT_EQ(problems[0]["line"], 1);
   EXPECT_EQ(problems[0]["column"], 15);

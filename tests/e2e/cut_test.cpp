@@ -81,7 +81,7 @@ std::string same_numbers(std::string body) {
   return body;
 }
 
-TEST(Cut, F11_a_cut_answer_is_never_a_silent_success) {
+TEST(Cut, a_cut_answer_is_never_a_silent_success) {
   support::FakeProvider provider;
   support::Callgate callgate{
       "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\n"

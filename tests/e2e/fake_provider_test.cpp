@@ -47,7 +47,7 @@ Json ended(const FakeProvider& provider, std::size_t which = 0) {
 
 // What it says on its own
 
-enum class Kind { Unary, Stream };
+enum class Kind { Unary, Stream, Lines };
 struct Dialect {
   std::string path, body;
   Kind kind;
@@ -75,6 +75,23 @@ TEST(FakeProvider, answers_each_dialect_as_its_provider_would) {
       {kGemini + "streamGenerateContent", "{}", Kind::Unary, {"[{", "}]"}},
       {"/v2/chat", "{}", Kind::Unary, {R"("finish_reason":"COMPLETE")"}},
       {"/v2/chat", kStreamed, Kind::Stream, {"event: content-delta\n", "[DONE]"}},
+      {"/v2/embed", "{}", Kind::Unary, {R"("float":[[0.5)", R"("billed_units":{"input_tokens":9})"}},
+      {"/v1/embed", "{}", Kind::Unary, {R"("embeddings":[[0.5)"}},
+      {"/v2/rerank", "{}", Kind::Unary, {R"("search_units":1)"}},
+      {"/v1/chat", "{}", Kind::Unary, {R"("text":"hello")"}},
+      {"/v1/chat", kStreamed, Kind::Lines, {R"("event_type":"stream-start")", R"("text":"hel")", R"("stream-end")"}},
+      {kChat, R"({"model":"mistral-small","stream":true})", Kind::Stream, {R"("stop"}],"usage":{)"}},
+      {"/v1/fim/completions", kStreamed, Kind::Stream, {"[DONE]"}},
+      {"/v1/embeddings", R"({"encoding_format":"base64"})", Kind::Unary, {R"("embedding":"AAAAPwAAgL4AAAA+")"}},
+      {"/v1/moderations", "{}", Kind::Unary, {R"("flagged":false)"}},
+      {kGemini + "embedContent", "{}", Kind::Unary, {R"("embedding":{)"}},
+      {kGemini + "batchEmbedContents", "{}", Kind::Unary, {R"("embeddings":[{)"}},
+      {"/api/chat", R"({"stream":false})", Kind::Unary, {R"("content":"hello")", R"("eval_count":2)"}},
+      {"/api/chat", "{}", Kind::Lines, {R"("content":"hel"})", "\"done\":false}\n", R"("done":true)"}},
+      {"/api/generate", R"({"stream":false})", Kind::Unary, {R"("response":"hello")"}},
+      {"/api/generate", "{}", Kind::Lines, {R"("response":"lo")", R"("prompt_eval_count":9)"}},
+      {"/api/embed", "{}", Kind::Unary, {R"("embeddings":[[)"}},
+      {"/api/embeddings", "{}", Kind::Unary, {R"("embedding":[)"}},
   };
   for (const auto& dialect : kDialects) {
     SCOPED_TRACE(dialect.path + " " + dialect.body);
@@ -82,7 +99,9 @@ TEST(FakeProvider, answers_each_dialect_as_its_provider_would) {
     const auto answer = http("POST", provider.url() + dialect.path, dialect.body);
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(answer.end, End::Complete);
-    EXPECT_EQ(answer.header("content-type"), unary ? "application/json" : "text/event-stream; charset=utf-8");
+    const std::string type = answer.header("content-type");
+    EXPECT_EQ(type.starts_with("text/event-stream"), dialect.kind == Kind::Stream) << type;
+    EXPECT_EQ(type == "application/json", unary) << type;
     for (const auto& part : dialect.says) EXPECT_NE(answer.body.find(part), std::string::npos) << answer.body;
     EXPECT_EQ(answer.body.find('$'), std::string::npos) << "a word was not filled in: " << answer.body;
     EXPECT_EQ(Json::accept(answer.body), unary) << answer.body;
@@ -490,13 +509,15 @@ TEST(FakeProvider, closes_an_idle_connection_at_the_worst_moment) {
 
 TEST(FakeProvider, closes_an_idle_connection_after_a_while) {
   const FakeProvider provider;
-  provider.script(R"([{"answer": {"close_idle_ms": 40}}])");
-  RawClient client{provider.port()};
-  const auto before = Clock::now();
-  client.send(request_text("POST", "/v1/messages", "{}"));
-  EXPECT_EQ(client.read_response().status, 200);
-  EXPECT_EQ(client.read_to_end(), End::Fin);
-  EXPECT_GE(Clock::now() - before, 40ms);
+  for (const char* how : {"", R"(, "close_idle_by": "fin")", R"(, "close_idle_by": "rst")"}) {
+    provider.script(R"([{"answer": {"close_idle_ms": 40)" + std::string{how} + "}}]");
+    RawClient client{provider.port()};
+    const auto before = Clock::now();
+    client.send(request_text("POST", "/v1/messages", "{}"));
+    EXPECT_EQ(client.read_response().status, 200);
+    EXPECT_EQ(client.read_to_end(), std::string_view{how}.ends_with("\"rst\"") ? End::Rst : End::Fin);
+    EXPECT_GE(Clock::now() - before, 40ms);
+  }
 }
 
 TEST(FakeProvider, drops_connections_from_outside) {

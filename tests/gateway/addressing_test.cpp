@@ -9,7 +9,7 @@ namespace {
 
 Directory directory() {
   Directory directory;
-  for (const char* name : {"openai", "anthropic", "gemini"}) {
+  for (const char* name : {"openai", "anthropic", "gemini", "cohere", "ollama"}) {
     auto target = std::make_shared<Target>();
     target->config.name = name;
     target->dialect = classifier::find_dialect(name);
@@ -42,6 +42,9 @@ TEST(Addressing, finds_the_upstream_by_the_paths_first_part) {
       {"/v1/chat/completions", "openai", "/v1/chat/completions"},
       {"/v1/messages", "anthropic", "/v1/messages"},
       {"/v1beta/models/g:generateContent", "gemini", "/v1beta/models/g:generateContent"},
+      {"/v2/chat", "cohere", "/v2/chat"},
+      {"/api/chat", "ollama", "/api/chat"},
+      {"/ollama/v1/chat/completions", "ollama", "/v1/chat/completions"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.target);
@@ -91,6 +94,19 @@ TEST(Addressing, forgives_a_version_that_is_missing_or_there_twice) {
       {"/v1beta/models", "gemini", "/v1beta/models"},
       {"/v1beta/openai/chat/completions", "gemini", "/v1beta/openai/chat/completions"},
       {"/upload/v1beta/files", "gemini", "/upload/v1beta/files"},
+      {"/cohere/chat", "cohere", "/v2/chat"},
+      {"/cohere/v1/chat", "cohere", "/v1/chat"},
+      {"/v1/rerank", "cohere", "/v1/rerank"},
+      {"/cohere/v2/v2/embed", "cohere", "/v2/embed"},
+      // Fronts that stand beside the versions forgive the same.
+      {"/cohere/v1/v1/chat", "cohere", "/v1/chat"},
+      {"/cohere/v2/v1/chat", "cohere", "/v1/chat"},
+      {"/ollama/v1/api/chat", "ollama", "/api/chat"},
+      {"/ollama/api/api/chat", "ollama", "/api/chat"},
+      {"/gemini/v1beta/upload/v1beta/files", "gemini", "/upload/v1beta/files"},
+      {"/api/generate", "ollama", "/api/generate"},
+      {"/api/tags", "ollama", "/api/tags"},
+      {"/ollama/chat/completions", "ollama", "/v1/chat/completions"},
       {"/gemini/upload/v1beta/files?upload_id=1", "gemini", "/upload/v1beta/files?upload_id=1"},
   };
   for (const Case& c : cases) {
@@ -160,6 +176,7 @@ TEST(Addressing, tells_apis_with_the_same_path_apart_by_the_kind_of_key) {
   const auto unknown = address(all, "/v1/models", {});
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().status, 404);
+  EXPECT_FALSE(address(all, "/v1/nobody", {{"Authorization", "Bearer k"}}).has_value());
   EXPECT_NE(unknown.error().message.find("/anthropic/"), std::string::npos) << "names the prefixes";
 }
 

@@ -167,5 +167,50 @@ TEST(Admission, a_new_limit_holds_at_once_for_those_who_wait) {
   EXPECT_EQ(line.order.size(), 3u);
 }
 
+TEST(Admission, a_limit_that_falls_ends_nothing_and_holds_for_who_comes) {
+  Line line{2};
+  Waiting& a = line.ask();
+  Waiting& b = line.ask();
+  line.admission.update({{{"up", 1}}, {}});
+  line.turn();
+  EXPECT_EQ(line.admission.in_use("up"), 2);
+  Waiting& c = line.ask();
+  line.give_back(a);
+  EXPECT_FALSE(c.result.has_value());
+  line.give_back(b);
+  EXPECT_TRUE(c.result->has_value());
+}
+
+TEST(Admission, an_upstream_that_has_gone_keeps_its_limit_while_it_is_in_use) {
+  Line line{1};
+  Waiting& a = line.ask();
+  Waiting& b = line.ask();
+  Waiting& c = line.ask();
+  line.admission.update({});
+  line.turn();
+  EXPECT_EQ(line.order, (std::vector<Waiting*>{&a}));
+  line.give_back(a);
+  EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &b}));
+  line.admission.update({});
+  line.give_back(b);
+  line.give_back(c);
+  line.admission.update({});  // At rest, it is forgotten.
+  line.ask();
+  line.ask();
+  EXPECT_EQ(line.admission.in_use("up"), 2);
+}
+
+TEST(Admission, a_new_longest_wait_holds_for_those_who_wait) {
+  Line line{1};
+  line.ask();
+  Waiting& waiting = line.ask();
+  Config::Queue queue;
+  queue.max_wait.interactive = 0ms;
+  line.admission.update({{{"up", 1}}, queue});
+  line.turn();
+  EXPECT_EQ(waiting.result->error().why, Refusal::Why::WaitedTooLong);
+  EXPECT_EQ(line.depth, 0);
+}
+
 }  // namespace
 }  // namespace gateway

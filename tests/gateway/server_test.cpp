@@ -775,6 +775,15 @@ TEST(Server, frames_answers_so_that_their_end_is_known_and_a_cut_is_seen) {
   }
 }
 
+TEST(Server, resets_no_sooner_than_what_was_sent_can_have_been_read) {
+  TestServer server{many_ways};
+  RawClient client{server.address};
+  const auto before = std::chrono::steady_clock::now();
+  client.send(get("/abort-known"));
+  EXPECT_EQ(client.wait_for_end(), End::Reset);
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 100ms);
+}
+
 TEST(Server, sends_each_piece_as_one_chunk_and_the_end_with_the_last) {
   TestServer server{many_ways};
   RawClient client{server.address};

@@ -181,7 +181,7 @@ Plan plan_for(const Order& order, const Request& request, std::uint64_t id) {
 
   head.headers = order.headers;
   if (body.is_stream) {
-    add_unless_there(head.headers, "Content-Type", "text/event-stream; charset=utf-8");
+    add_unless_there(head.headers, "Content-Type", endpoint.stream_type);
     add_unless_there(head.headers, "Cache-Control", "no-cache");
   } else if (!body.content_type.empty() && !bodyless) {
     add_unless_there(head.headers, "Content-Type", body.content_type);

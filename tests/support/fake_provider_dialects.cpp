@@ -32,7 +32,7 @@ constexpr std::string_view kChatDelta =
 )";
 constexpr std::string_view kChatFinish =
     R"(data: {"id":"chatcmpl-$id","object":"chat.completion.chunk","created":1760000000,"model":$model,)"
-    R"("choices":[{"index":0,"delta":{},"finish_reason":"stop"}]$no_usage_yet}
+    R"("choices":[{"index":0,"delta":{},"finish_reason":"stop"}]$last_usage}
 
 $usage_chunk_if_asked;data: [DONE]
 
@@ -109,8 +109,11 @@ data: {"type":"response.completed","sequence_number":$seq,"response":$whole_resp
 )";
 
 constexpr std::string_view kEmbeddings =
-    R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-0.25,0.125]}],)"
+    R"({"id":"embd-$id","object":"list","data":[{"object":"embedding","index":0,"embedding":$embedding}],)"
     R"("model":$model,"usage":{"prompt_tokens":$input,"total_tokens":$input}})";
+constexpr std::string_view kModerations =
+    R"({"id":"modr-$id","model":$model,"results":[{"flagged":false,"categories":{"violence":false},)"
+    R"("category_scores":{"violence":0.01}}]})";
 constexpr std::string_view kModels =
     R"({"object":"list","data":[{"id":"gpt-5-mini","object":"model","created":1760000000,)"
     R"("owned_by":"system"}]})";
@@ -185,6 +188,10 @@ constexpr std::string_view kGeneratedFinish =
 constexpr std::string_view kGeminiUsage =
     R"({"promptTokenCount":$input,"candidatesTokenCount":$output,"totalTokenCount":$total})";
 
+constexpr std::string_view kContentEmbedded = R"({"embedding":{"values":[0.5,-0.25,0.125]}})";
+constexpr std::string_view kContentsEmbedded =
+    R"({"embeddings":[{"values":[0.5,-0.25,0.125]}],"usageMetadata":{"promptTokenCount":$input}})";
+
 // cohere
 
 constexpr Failure kCohere = {R"({"id":"$id","message":$message})",
@@ -223,6 +230,67 @@ data: [DONE]
 constexpr std::string_view kCohereUsage = R"({"billed_units":{"input_tokens":$input,"output_tokens":$output},)"
                                           R"("tokens":{"input_tokens":$input,"output_tokens":$output}})";
 
+constexpr std::string_view kCohereEmbedded =
+    R"({"id":"$id","embeddings":{"float":[[0.5,-0.25,0.125]]},"texts":["hello"],"response_type":"embeddings_by_type",)"
+    R"("meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":$input}}})";
+constexpr std::string_view kCohereReranked =
+    R"({"id":"$id","results":[{"index":0,"relevance_score":0.9}],)"
+    R"("meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1}}})";
+
+// Its first version, whose streams are lines of JSON.
+
+constexpr Failure kCohere1 = {kCohere.body,
+                              R"({"is_finished":true,"event_type":"stream-end","finish_reason":"ERROR",)"
+                              R"("response":{"response_id":"$id","text":$message,"finish_reason":"ERROR"}}
+)",
+                              ""};
+constexpr std::string_view kCohere1Chat =
+    R"({"response_id":"$id","text":$text,"generation_id":"g$id","chat_history":[],"finish_reason":"COMPLETE",)"
+    R"("meta":{"api_version":{"version":"1"},"billed_units":{"input_tokens":$input,"output_tokens":$output}}})";
+constexpr std::string_view kCohere1Begin =
+    R"({"is_finished":false,"event_type":"stream-start","generation_id":"g$id"}
+)";
+constexpr std::string_view kCohere1Delta =
+    R"({"is_finished":false,"event_type":"text-generation","text":$delta}
+)";
+constexpr std::string_view kCohere1Finish =
+    R"({"is_finished":true,"event_type":"stream-end","response":$cohere1_chat,"finish_reason":"COMPLETE"}
+)";
+constexpr std::string_view kCohere1Embedded =
+    R"({"id":"$id","embeddings":[[0.5,-0.25,0.125]],"texts":["hello"],"response_type":"embeddings_floats",)"
+    R"("meta":{"api_version":{"version":"1"},"billed_units":{"input_tokens":$input}}})";
+
+// ollama, whose streams are lines of JSON
+
+constexpr Failure kOllama = {R"({"error":$message})",
+                             R"({"error":$message}
+)",
+                             ""};
+
+constexpr std::string_view kOllamaChat =
+    R"({"model":$model,"created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":$text},$ollama_end})";
+constexpr std::string_view kOllamaChatDelta =
+    R"({"model":$model,"created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":$delta},"done":false}
+)";
+constexpr std::string_view kOllamaChatFinish =
+    R"({"model":$model,"created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":""},$ollama_end}
+)";
+constexpr std::string_view kOllamaGenerated =
+    R"({"model":$model,"created_at":"2026-01-01T00:00:00Z","response":$text,$ollama_end})";
+constexpr std::string_view kOllamaGeneratedDelta =
+    R"({"model":$model,"created_at":"2026-01-01T00:00:00Z","response":$delta,"done":false}
+)";
+constexpr std::string_view kOllamaGeneratedFinish =
+    R"({"model":$model,"created_at":"2026-01-01T00:00:00Z","response":"",$ollama_end}
+)";
+constexpr std::string_view kOllamaEnd =
+    R"("done_reason":"stop","done":true,"total_duration":30000000,"load_duration":10000000,)"
+    R"("prompt_eval_count":$input,"prompt_eval_duration":10000000,"eval_count":$output,"eval_duration":10000000)";
+constexpr std::string_view kOllamaEmbedded =
+    R"({"model":$model,"embeddings":[[0.5,-0.25,0.125]],"total_duration":30000000,"prompt_eval_count":$input})";
+constexpr std::string_view kOllamaTags = R"({"models":[{"name":"llama3","model":"llama3","size":1}]})";
+constexpr std::string_view kLines = "application/x-ndjson";
+
 constexpr std::string_view kPlain = R"({"text":$text})";
 constexpr std::string_view kPlainDelta = "data: $delta\n\n";
 
@@ -236,7 +304,11 @@ constexpr Endpoint kEndpoints[] = {
      kResponseDelta,
      kResponseFinish,
      &kOpenaiResponses},
+    {"POST", "/fim/completions", Streams::IfBodySays, kChat, kChatBegin, kChatDelta, kChatFinish, &kOpenai},
+    {"POST", "/agents/completions", Streams::IfBodySays, kChat, kChatBegin, kChatDelta, kChatFinish, &kOpenai},
+    {"POST", "/api/embeddings", Streams::Never, R"({"embedding":[0.5,-0.25,0.125]})", "", kPlainDelta, "", &kOllama},
     {"POST", "/embeddings", Streams::Never, kEmbeddings, "", kPlainDelta, "", &kOpenai},
+    {"POST", "/moderations", Streams::Never, kModerations, "", kPlainDelta, "", &kOpenai},
     {"GET", "/models", Streams::Never, kModels, "", kPlainDelta, "", &kOpenai},
     {"POST", "/messages", Streams::IfBodySays, kMessage, kMessageBegin, kMessageDelta, kMessageFinish, &kAnthropic},
     {"POST",
@@ -257,7 +329,41 @@ constexpr Endpoint kEndpoints[] = {
      kGeneratedFinish,
      &kGemini},
     {"POST", ":countTokens", Streams::Never, R"({"totalTokens":$input})", "", kPlainDelta, "", &kGemini},
+    {"POST", ":embedContent", Streams::Never, kContentEmbedded, "", kPlainDelta, "", &kGemini},
+    {"POST", ":batchEmbedContents", Streams::Never, kContentsEmbedded, "", kPlainDelta, "", &kGemini},
     {"POST", "/v2/chat", Streams::IfBodySays, kCohereChat, kCohereBegin, kCohereDelta, kCohereFinish, &kCohere},
+    {"POST", "/v2/embed", Streams::Never, kCohereEmbedded, "", kPlainDelta, "", &kCohere},
+    {"POST", "/v1/embed", Streams::Never, kCohere1Embedded, "", kPlainDelta, "", &kCohere},
+    {"POST", "/rerank", Streams::Never, kCohereReranked, "", kPlainDelta, "", &kCohere},
+    {"POST",
+     "/v1/chat",
+     Streams::IfBodySays,
+     kCohere1Chat,
+     kCohere1Begin,
+     kCohere1Delta,
+     kCohere1Finish,
+     &kCohere1,
+     "application/stream+json"},
+    {"POST",
+     "/api/chat",
+     Streams::UnlessBodySays,
+     kOllamaChat,
+     "",
+     kOllamaChatDelta,
+     kOllamaChatFinish,
+     &kOllama,
+     kLines},
+    {"POST",
+     "/api/generate",
+     Streams::UnlessBodySays,
+     kOllamaGenerated,
+     "",
+     kOllamaGeneratedDelta,
+     kOllamaGeneratedFinish,
+     &kOllama,
+     kLines},
+    {"POST", "/api/embed", Streams::Never, kOllamaEmbedded, "", kPlainDelta, "", &kOllama},
+    {"GET", "/api/tags", Streams::Never, kOllamaTags, "", kPlainDelta, "", &kOllama},
     {"", "", Streams::IfBodySays, kPlain, "", kPlainDelta, "", &kOpenai},
 };
 
@@ -311,6 +417,13 @@ constexpr Word kWords[] = {
     {"total", [](Ask& ask) { return std::to_string(ask.input_tokens + ask.output_tokens); }},
     {"seq", [](Ask& ask) { return std::to_string(ask.sequence++); }},
     {"no_usage_yet", [](Ask& ask) { return std::string{ask.include_usage ? R"(,"usage":null)" : ""}; }},
+    {"last_usage",
+     [](Ask& ask) {
+       // Mistral's models tell it without being asked, in the chunk that has the finish reason.
+       if (ask.include_usage || !ask.model.contains("stral")) return render("$no_usage_yet", ask);
+       return render(R"(,"usage":$chat_usage)", ask);
+     }},
+    {"embedding", [](Ask& ask) { return std::string{ask.base64 ? R"("AAAAPwAAgL4AAAA+")" : "[0.5,-0.25,0.125]"}; }},
     {"chat_usage", [](Ask& ask) { return render(kChatUsage, ask); }},
     {"usage_chunk_if_asked",
      [](Ask& ask) { return ask.include_usage ? render(kChatUsageChunk, ask) : std::string{}; }},
@@ -318,6 +431,8 @@ constexpr Word kWords[] = {
     {"whole_response", [](Ask& ask) { return render(kResponse, ask); }},
     {"gemini_usage", [](Ask& ask) { return render(kGeminiUsage, ask); }},
     {"cohere_usage", [](Ask& ask) { return render(kCohereUsage, ask); }},
+    {"cohere1_chat", [](Ask& ask) { return render(kCohere1Chat, ask); }},
+    {"ollama_end", [](Ask& ask) { return render(kOllamaEnd, ask); }},
     {"status", [](Ask& ask) { return std::to_string(ask.status); }},
     {"message", [](Ask& ask) { return json_text("The fake provider says " + std::to_string(ask.status) + "."); }},
     {"openai_type", [](Ask& ask) { return std::string{error_row(ask.status).openai_type}; }},
@@ -361,6 +476,8 @@ bool wants_stream(const Endpoint& endpoint, const Request& request) {
   switch (endpoint.streams) {
     case Streams::IfBodySays:
       return member(request.body, "stream").starts_with("true");
+    case Streams::UnlessBodySays:
+      return !member(request.body, "stream").starts_with("false");
     case Streams::IfQuerySays:
       return request.target.find("alt=sse") != std::string::npos;
     case Streams::Never:
@@ -383,6 +500,7 @@ Ask ask_from(const Request& request, std::uint64_t id) {
   }
   if (ask.model.empty()) ask.model = "fake-1";
   ask.include_usage = member(request.body, "include_usage").starts_with("true");
+  ask.base64 = text_member(request.body, "encoding_format") == "base64";
   return ask;
 }
 
@@ -394,7 +512,7 @@ std::string render(std::string_view text, Ask& ask) {
     done += text.substr(0, mark);
     if (mark == std::string_view::npos) return done;
     text.remove_prefix(mark + 1);
-    const auto name = text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"));
+    const auto name = text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_1"));
     const auto* word =
         std::find_if(std::begin(kWords), std::end(kWords), [&](const Word& row) { return row.name == name; });
     if (word == std::end(kWords)) {

@@ -18,11 +18,12 @@ struct Ask {
   std::uint64_t input_tokens = 9;
   std::uint64_t output_tokens = 2;
   bool include_usage = false;
+  bool base64 = false;  // Of embeddings.
   int status = 200;
   std::uint64_t sequence = 0;  // Of the next event, where a dialect numbers them.
 };
 
-enum class Streams : std::uint8_t { Never, IfBodySays, IfQuerySays };
+enum class Streams : std::uint8_t { Never, IfBodySays, UnlessBodySays, IfQuerySays };
 
 /// How a dialect fails, wherever it does.
 struct Failure {
@@ -40,6 +41,7 @@ struct Endpoint {
   // A stream is begin, one delta a piece of text, finish.
   std::string_view begin, delta, finish;
   const Failure* failure;
+  std::string_view stream_type = "text/event-stream; charset=utf-8";
 };
 
 /// The last row answers whatever no other row does: with 404, unless a script knows better.

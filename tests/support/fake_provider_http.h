@@ -67,6 +67,7 @@ struct Mischief {
 struct After {
   std::optional<How> close{};
   std::optional<milliseconds> close_idle{};
+  How close_idle_by = How::Notify;
   std::optional<How> next_request{};  // Close at the first byte of the next request: the race of every keep-alive.
 };
 

@@ -80,8 +80,8 @@ class Http1 final : public Wire, public std::enable_shared_from_this<Http1> {
     }
     next_request_ = after.next_request;
     if (after.close_idle) {
-      alarm_->after(*after.close_idle, [self = shared_from_this()] {
-        if (!self->exchange_ && !self->over_) self->end_connection(How::Notify);
+      alarm_->after(*after.close_idle, [self = shared_from_this(), how = after.close_idle_by] {
+        if (!self->exchange_ && !self->over_) self->end_connection(how);
       });
     }
     if (in_.empty()) return;

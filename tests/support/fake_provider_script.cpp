@@ -294,6 +294,7 @@ std::shared_ptr<const Order> order_from(const Json& json, const std::string& whe
   order->mischief.hang_at = members.number<std::uint64_t>("hang_at");
   order->after.close = members.how("close");
   order->after.close_idle = members.time("close_idle_ms");
+  if (const auto how = members.how("close_idle_by")) order->after.close_idle_by = *how;
   order->after.next_request = members.how("close_when_next_request_arrives");
   members.done();
   return order;

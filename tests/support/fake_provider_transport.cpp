@@ -270,7 +270,8 @@ class AsioListener final : public Listener {
     void accepted_one(tcp::socket socket) {
       Error ignored;
       socket.set_option(tcp::no_delay(true), ignored);
-      if (options.cert_file.empty()) {
+      // Who misbehaves at connecting shakes no hands either.
+      if (options.cert_file.empty() || on_connect != OnConnect::Serve) {
         const auto transport = enroll<Plain>(std::move(socket));
         if (misbehaved(transport)) return;
         take({transport, false});
@@ -278,7 +279,6 @@ class AsioListener final : public Listener {
       }
       const auto transport = enroll<Tls>(Tls{std::move(socket), ssl});
       transport->tls = true;
-      if (misbehaved(transport)) return;
       transport->stream().async_handshake(asio::ssl::stream_base::server,
                                           [self = shared_from_this(), transport](const Error& error) {
                                             if (self->stopped || error) {

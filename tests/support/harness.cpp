@@ -323,6 +323,14 @@ milliseconds Process::cpu() const {
   return milliseconds{(user + system) * 1000 / sysconf(_SC_CLK_TCK)};
 }
 
+std::chrono::nanoseconds Process::starved() const {
+  std::ifstream in{"/proc/" + std::to_string(pid()) + "/schedstat"};
+  std::int64_t ran = 0;
+  std::int64_t waited = 0;
+  in >> ran >> waited;
+  return std::chrono::nanoseconds{waited};
+}
+
 // FakeProvider
 
 namespace {
@@ -380,6 +388,8 @@ Callgate::Callgate(std::string_view yaml, Options options) : directory_(std::mov
   auto command =
       with_front(options.executable.empty() ? CALLGATE_EXE : options.executable, {"serve", "--config", config_file_});
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
+  // Tests run side by side, and few of them care about this listener.
+  if (yaml.find("admin:") == yaml.npos) options.env.emplace_back("CALLGATE_LISTEN__ADMIN", "127.0.0.1:0");
   process_ = std::make_unique<Process>(std::move(command), Process::Options{std::move(options.env), directory_});
   const auto line = process_->json_line("listening");
   const auto port = [&line](const char* listener) {
@@ -388,10 +398,12 @@ Callgate::Callgate(std::string_view yaml, Options options) : directory_(std::mov
   };
   data_port_ = port("data");
   health_port_ = port("health");
+  admin_port_ = line.contains("admin") ? port("admin") : 0;  // Older executables have none.
 }
 
 std::string Callgate::data_url() const { return "http://127.0.0.1:" + std::to_string(data_port_); }
 std::string Callgate::health_url() const { return "http://127.0.0.1:" + std::to_string(health_port_); }
+std::string Callgate::admin_url() const { return "http://127.0.0.1:" + std::to_string(admin_port_); }
 
 void Callgate::write_config(std::string_view yaml) const {
   const auto fresh = config_file_ + ".new";

@@ -69,6 +69,8 @@ class Process {
   [[nodiscard]] std::uint64_t rss_bytes() const;
   [[nodiscard]] std::size_t open_files() const;
   [[nodiscard]] milliseconds cpu() const;
+  /// How long its first thread was ready to run and got no CPU: the machine's doing, not the program's.
+  [[nodiscard]] std::chrono::nanoseconds starved() const;
 
  private:
   class Impl;
@@ -112,7 +114,8 @@ class Callgate {
     std::string directory{};   // One that outlives it, for tests of restarts; empty: a temporary one.
     std::string executable{};  // Another one than ours.
   };
-  /// Returns when it says that it listens. Its configuration should name port 0.
+  /// Returns when it says that it listens. Its configuration should name port 0; for listen.admin that is the default
+  /// here.
   Callgate(std::string_view yaml, Options options);
   explicit Callgate(std::string_view yaml) : Callgate(yaml, Options()) {}
 
@@ -121,6 +124,7 @@ class Callgate {
   /// "http://127.0.0.1:4600"
   [[nodiscard]] std::string data_url() const;
   [[nodiscard]] std::string health_url() const;
+  [[nodiscard]] std::string admin_url() const;
   [[nodiscard]] const std::string& directory() const { return directory_; }
   [[nodiscard]] const std::string& config_file() const { return config_file_; }
   /// For reloads: the file is replaced in one step.
@@ -136,6 +140,7 @@ class Callgate {
   std::unique_ptr<Process> process_{};
   int data_port_ = 0;
   int health_port_ = 0;
+  int admin_port_ = 0;
 };
 
 struct Response {

@@ -1,0 +1,46 @@
+#pragma once
+// The admin listener: what an operator asks of a running callgate. Short calls only.
+//
+//   POST /v1/reload    read the configuration again
+//   GET  /v1/config    what holds, and who decided it
+//   GET  /v1/version
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/config.h"
+#include "gateway/reload.h"
+
+namespace gateway {
+
+/// Who may ask.
+struct AdminAccess {
+  std::vector<std::string> hosts{};  // That a `Host` may name, without port.
+  SecretSource token{};              // Nowhere: no token is asked for.
+  Environment environment{};         // Where a token of the environment is found.
+};
+
+/// All are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not answer.
+struct AdminSources {
+  std::function<std::optional<ReloadReport>()> reload;
+  std::function<std::optional<std::vector<Setting>>()> settings;
+};
+
+class AdminServer {
+ public:
+  /// "127.0.0.1:4602", "unix:/path". Throws std::runtime_error that names address and mend.
+  AdminServer(const std::string& address, AdminAccess access, AdminSources sources);
+  ~AdminServer();
+  [[nodiscard]] const std::string& address() const;
+  /// For requests that come from now on. Any thread.
+  void update(AdminAccess access);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gateway

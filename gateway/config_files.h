@@ -1,0 +1,33 @@
+#pragma once
+// What stands in the files that a configuration names? Whoever asks is off the I/O thread.
+
+#include <cstddef>
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "gateway/config.h"
+
+namespace gateway {
+
+inline constexpr std::size_t kShortestToken = 16;
+inline constexpr std::size_t kLongestToken = 1024;
+
+struct FileText {
+  std::string text{};
+  bool anybody_writes = false;
+};
+/// A regular file of at most `most` bytes, which `what` ("a configuration") never exceeds; else why not, for people:
+/// "there is no such file".
+[[nodiscard]] std::expected<FileText, std::string> read_whole(const std::string& file, std::size_t most,
+                                                              std::string_view what);
+
+/// The secret without the line's end; else why there is none. Neither answer holds anything else of the file.
+[[nodiscard]] std::expected<std::string, std::string> read_secret(const SecretSource& source,
+                                                                  const Environment& environment);
+[[nodiscard]] bool open_to_others(const std::string& file);
+
+/// Why nobody could be trusted by this PEM file; empty if it holds a certificate.
+[[nodiscard]] std::string no_authorities_in(const std::string& file);
+
+}  // namespace gateway

@@ -1,0 +1,54 @@
+#pragma once
+// A listener for few, short requests (probes, scrapes, the admin API), on a thread of its own.
+//
+// cpp-httplib reads the requests and writes the answers, but does not listen: its pool gives each open connection a
+// thread, so that a hundred silent ones keep a probe waiting for more than 20 s (measured), and kubelet restarts us.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "classifier/headers.h"
+
+namespace gateway {
+
+struct EndpointRequest {
+  std::string method{};
+  std::string path{};  // Without the query.
+  classifier::Headers headers{};
+  bool spare_memory = false;  // Many answers wait in memory for slow readers: give no large one.
+};
+
+struct EndpointAnswer {
+  int status = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body{};
+  classifier::Headers headers{};
+};
+
+struct EndpointOptions {
+  std::string address{};   // "127.0.0.1:4601", "[::1]:0"; "unix:/path" if `on_file`.
+  std::string key{};       // "listen.health": where the mend of a wrong address is made.
+  std::string purpose{};   // "health and metrics"
+  std::string example{};   // "127.0.0.1:4601 or [::1]:4601"
+  bool on_file = false;    // A unix socket will do, with mode 0660.
+  std::size_t body_max{};  // Bodies are read and dropped up to here, larger ones refused. 0: no body is waited for.
+  /// On the endpoint's thread; while it works, others wait.
+  std::function<EndpointAnswer(const EndpointRequest&)> answer{};
+};
+
+class Endpoint {
+ public:
+  /// Throws std::runtime_error that names address and mend.
+  explicit Endpoint(EndpointOptions options);
+  ~Endpoint();  // Stops and joins.
+  /// The address that was bound, with the real port.
+  [[nodiscard]] const std::string& address() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gateway
