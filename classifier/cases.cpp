@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "classifier/base64.h"
+
 namespace classifier {
 
 namespace {
@@ -17,6 +19,7 @@ struct Route {
   std::string_view endpoint;
   std::string_view path;
 };
+// "{model}" stands for the one that the request names.
 constexpr Route kRoutes[] = {
     {"cohere", "chat", "/v2/chat"},
     {"cohere", "embed", "/v2/embed"},
@@ -27,55 +30,44 @@ constexpr Route kRoutes[] = {
     {"gemini", "any", "/v1beta/models/gemini-x:generateContent"},
     {"", "openai/chat.completions", "/v1beta/openai/chat/completions"},
     {"", "images", "/v1/images/generations"},
-    {"", "rawPredict", "/v1/messages"},
-    {"", "streamRawPredict", "/v1/messages"},
+    {"azure", "chat.completions", "/openai/deployments/{model}/chat/completions"},
+    {"azure", "embeddings", "/openai/deployments/{model}/embeddings"},
+    {"azure", "responses", "/openai/v1/responses"},
+    {"", "rawPredict", "/v1/projects/p/locations/l/publishers/anthropic/models/{model}:rawPredict"},
+    {"", "streamRawPredict", "/v1/projects/p/locations/l/publishers/anthropic/models/{model}:streamRawPredict"},
+    {"vertex", "generateContent", "/v1/projects/p/locations/l/publishers/google/models/{model}:generateContent"},
+    {"vertex",
+     "streamGenerateContent",
+     "/v1/projects/p/locations/l/publishers/google/models/{model}:streamGenerateContent"},
     {"", "generateContent", "/v1beta/models/gemini-x:generateContent"},
     {"", "streamGenerateContent", "/v1beta/models/gemini-x:streamGenerateContent"},
     {"", "embedContent", "/v1beta/models/gemini-embedding-001:embedContent"},
     {"", "batchEmbedContents", "/v1beta/models/gemini-embedding-001:batchEmbedContents"},
     {"", "countTokens", "/v1beta/models/gemini-x:countTokens"},
-    {"", "InvokeModel", "/model/m/invoke"},
-    {"", "InvokeModelWithResponseStream", "/model/m/invoke-with-response-stream"},
-    {"", "Converse", "/model/m/converse"},
-    {"", "ConverseStream", "/model/m/converse-stream"},
+    {"", "InvokeModel", "/model/{model}/invoke"},
+    {"", "InvokeModelWithResponseStream", "/model/{model}/invoke-with-response-stream"},
+    {"", "Converse", "/model/{model}/converse"},
+    {"", "ConverseStream", "/model/{model}/converse-stream"},
+    {"", "StartAsyncInvoke", "/async-invoke"},
 };
 
 /// Corpora write endpoints as they are spoken of: "chat.completions", "messages.count_tokens".
-std::string path_of(std::string_view provider, std::string_view endpoint) {
+std::string path_of(std::string_view provider, std::string_view endpoint, std::string_view model) {
+  constexpr std::string_view kModel = "{model}";
   for (const Route& row : kRoutes) {
-    if (row.endpoint == endpoint && (row.provider.empty() || row.provider == provider)) return std::string{row.path};
+    if (row.endpoint != endpoint || (!row.provider.empty() && row.provider != provider)) continue;
+    std::string path{row.path};
+    if (const std::size_t at = path.find(kModel); at != std::string::npos) path.replace(at, kModel.size(), model);
+    return path;
   }
   std::string path = "/v1/" + std::string{endpoint};
   std::ranges::replace(path, '.', '/');
   return path;
 }
 
-const Dialect* nearest(std::string_view provider, std::string_view endpoint) {
-  if (const Dialect* own = find_dialect(provider)) return own;
-  std::string_view name = "openai";
-  if (endpoint == "rawPredict" || endpoint == "streamRawPredict" || endpoint.starts_with("messages")) {
-    name = "anthropic";
-  } else if (provider == "vertex") {
-    name = "gemini";
-  }
-  return find_dialect(name);
-}
-
-std::string from_base64(std::string_view text) {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  unsigned bits = 0;
-  unsigned held = 0;
-  for (const char c : text) {
-    const std::size_t value = kAlphabet.find(c);
-    if (value == std::string_view::npos) continue;
-    bits = (bits << 6U) | static_cast<unsigned>(value);
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    out += static_cast<char>((bits >> held) & 0xFFU);
-  }
-  return out;
+const Dialect* nearest(std::string_view provider) {
+  const Dialect* const own = find_dialect(provider);
+  return own != nullptr ? own : find_dialect("openai");
 }
 
 /// What is wrong with a line; only ever thrown inside this file.
@@ -137,12 +129,14 @@ void read_common(const Json& json, Case& into) {
   into.provider = text_in(json, "provider");
   const std::string endpoint = text_in(json, "endpoint");
   into.stream = truth_in(json, "stream");
-  into.dialect = nearest(into.provider, endpoint);
-  into.path = path_of(into.provider, endpoint);
+  into.dialect = nearest(into.provider);
+  std::string model = "m";
   if (const auto request = json.find("request"); request != json.end() && !request->is_null()) {
+    if (request->is_object()) model = text_in(*request, request->contains("modelId") ? "modelId" : "model", "m");
     into.request = request->dump(-1, ' ', false, Json::error_handler_t::replace);
     into.request.reserve(into.request.size() + kBodyPadding);
   }
+  into.path = path_of(into.provider, endpoint, model);
 }
 
 const Json* expectation(const Json& json) {
@@ -293,13 +287,14 @@ std::optional<Transport> transport_named(std::string_view name) {
 }
 
 std::string_view usual_path(std::string_view dialect) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kUsual = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kUsual = {{
       {"anthropic", "/v1/messages"},
       {"gemini", "/v1beta/models/m:generateContent"},
       {"vertex", "/v1/projects/p/locations/l/publishers/google/models/m:generateContent"},
       {"cohere", "/v2/chat"},
       {"ollama", "/api/chat"},
       {"bedrock", "/model/m/converse"},
+      {"azure", "/openai/deployments/m/chat/completions"},
   }};
   for (const auto& [name, path] : kUsual) {
     if (name == dialect) return path;
