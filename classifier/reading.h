@@ -33,7 +33,8 @@ struct Reading {
   // Of all that has been read.
   Reported reported{};
   bool usage_seen = false;
-  Settle settle = nullptr;  // How that was counted, where an endpoint's answers have several forms; else its family's.
+  Settle settle =
+      nullptr;  // How that was counted, where an endpoint's answers have several forms; else its family's.
   std::string model{};
   std::optional<std::string> finish{};
   std::string service_tier{};

@@ -16,15 +16,16 @@ enum class Framing : std::uint8_t {
 };
 
 /// Cuts a stream into blocks. What it gives back, one after the other, is what was fed in (of frames: as long as they
-/// are whole). The cuts are the same at any split of the bytes; so a lone CR at the end of what has come waits for the
-/// next byte, which may be its LF.
+/// are whole). The cuts are the same at any split of the bytes; so a lone CR at the end of what has come waits for
+/// the next byte, which may be its LF.
 class EventSplitter {
  public:
   enum class Kind : std::uint8_t {
-    Event,  // Lines of an event and the blank line that ends it; or a line that is one.
-    Idle,   // A comment or a blank line between events.
-    Piece,  // Part of an event that is larger than kEventMax: passed on unread.
-    Broken,  // Of frames: a length or checksum is wrong, so nothing from here on can be read. Has no bytes, comes once.
+    Event,   // Lines of an event and the blank line that ends it; or a line that is one.
+    Idle,    // A comment or a blank line between events.
+    Piece,   // Part of an event that is larger than kEventMax: passed on unread.
+    Broken,  // Of frames: a length or checksum is wrong, so nothing from here on can be read. Has no bytes, comes
+             // once.
   };
   struct Block {
     Kind kind = Kind::Event;
@@ -63,7 +64,7 @@ class EventSplitter {
   bool at_start_ = true;     // A byte order mark may come.
 
   // Of frames only.
-  std::size_t frame_left_ = 0;       // Of a large one: bytes that have not been given out.
+  std::size_t frame_left_ = 0;        // Of a large one: bytes that have not been given out.
   std::uint32_t frame_checksum_ = 0;  // Of those that have.
   bool broken_ = false;
 };

@@ -50,7 +50,8 @@ constexpr std::string_view kResources[] = {"openai",
                                            "fine_tuning",
                                            "videos",
                                            "evals"};
-constexpr std::string_view kUnversioned[] = {"openai", "deployments", "models/chat", "models/embeddings", "anthropic"};
+constexpr std::string_view kUnversioned[] = {
+    "openai", "deployments", "models/chat", "models/embeddings", "anthropic"};
 
 constexpr Rule kRules[] = {
     // Beside a 401 it is a role that is missing: the token itself is good.

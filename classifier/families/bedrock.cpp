@@ -104,9 +104,8 @@ void read_member(std::string_view key, Value& value, Reading& into) {
   } else if (key == "serviceTier") {
     read_tier(value, into);
   } else if (key == "delta" || key == "start") {
-    walk::object_members(value, [&](std::string_view, Value& part) {
-      into.content = walk::holds_something(part) || into.content;
-    });
+    walk::object_members(
+        value, [&](std::string_view, Value& part) { into.content = walk::holds_something(part) || into.content; });
   }
 }
 
@@ -146,8 +145,7 @@ void end_of(std::string_view event, Reading& into) {
 bool read_converse_event(std::string_view name, PaddedJson json, Reading& into) {
   const bool read = walk::document<ondemand::parser>(json, [&](ondemand::document& document) {
     return walk::each_object(document, [&](ondemand::object object) {
-      return walk::members(object,
-                           [&](std::string_view key, Value& value) { read_member(key, value, into); });
+      return walk::members(object, [&](std::string_view key, Value& value) { read_member(key, value, into); });
     });
   });
   if (read) end_of(name, into);
@@ -164,10 +162,12 @@ struct Outline {
   Reported counted{};
 
   void see(std::string_view key, Value& value) {
-    if (key == "choices" || key == "object") {
+    if (key == "amazon-bedrock-invocationMetrics") {
+      read_metrics(value);
+    } else if (key == "choices" || key == "object") {
       form = Form::OpenAi;
     } else if (form == Form::OpenAi) {
-      return;
+      return;  // Whatever else is there: a `type` or an `output` of its own.
     } else if (key == "type") {
       form = Form::Anthropic;
     } else if (among(kEvents, key)) {
@@ -175,7 +175,6 @@ struct Outline {
     } else if (key == "stopReason" || key == "output") {
       form = Form::Converse;
     }
-    if (key == "amazon-bedrock-invocationMetrics") read_metrics(value);
   }
 
   void read_metrics(Value& value) {

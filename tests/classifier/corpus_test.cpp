@@ -108,7 +108,8 @@ std::string path_of(const Json& c) {
     if (!whose || row.endpoint != endpoint) continue;
     std::string path{row.path};
     const Json request = c.value("request", Json::object());
-    if (const std::size_t at = path.find("MODEL"); at != std::string::npos) path.replace(at, 5, request.value("modelId", "m"));
+    if (const std::size_t at = path.find("MODEL"); at != std::string::npos)
+      path.replace(at, 5, request.value("modelId", "m"));
     return path;
   }
   return "/v1/" + endpoint;
@@ -126,7 +127,7 @@ constexpr Spoken kSpoken[] = {{"openai", 20, 7},
                               {"mistral", 6, 2},
                               {"cohere", 7, 2},
                               {"ollama", 5, 1},
-                              {"bedrock", 26, 10},
+                              {"bedrock", 24, 10},
                               {"azure", 9, 0},
                               {"vertex", 4, 1}};
 

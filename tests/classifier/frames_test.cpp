@@ -1,6 +1,6 @@
-// Goal: AWS's frames are cut, checked and read at any split of the bytes; nothing that is broken passes for whole, and
-// what callgate says in frames is one. Method: frames are made and read here by code of its own, with a checksum of
-// its own.
+// Goal: AWS's frames are cut, checked and read at any split of the bytes; nothing that is broken passes for whole,
+// and what callgate says in frames is one. Method: frames are made and read here by code of its own, with a checksum
+// of its own.
 
 #include <gtest/gtest.h>
 
@@ -98,10 +98,11 @@ const Frames kConverse = {
     event("contentBlockDelta", R"({"contentBlockIndex":0,"delta":{"text":", 日本 😀"}})"),
     event("contentBlockStop", R"({"contentBlockIndex":0})"),
     event("messageStop", R"({"stopReason":"end_turn"})"),
-    event("metadata",
-          R"({"usage":{"inputTokens":3,"outputTokens":9,"totalTokens":312,"cacheReadInputTokens":200,)"
-          R"("cacheWriteInputTokens":100,"cacheDetails":[{"ttl":"5m","inputTokens":40},{"ttl":"1h","inputTokens":60}]},)"
-          R"("metrics":{"latencyMs":5},"serviceTier":{"type":"priority"}})")};
+    event(
+        "metadata",
+        R"({"usage":{"inputTokens":3,"outputTokens":9,"totalTokens":312,"cacheReadInputTokens":200,)"
+        R"("cacheWriteInputTokens":100,"cacheDetails":[{"ttl":"5m","inputTokens":40},{"ttl":"1h","inputTokens":60}]},)"
+        R"("metrics":{"latencyMs":5},"serviceTier":{"type":"priority"}})")};
 
 const Frames kInvoke = {
     chunk(R"({"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"claude-x",)"
@@ -109,7 +110,8 @@ const Frames kInvoke = {
     chunk(R"({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}})"),
     chunk(R"({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}})"),
     chunk(R"({"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}})"),
-    chunk(R"({"type":"message_stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":10,"outputTokenCount":15}})")};
+    chunk(
+        R"({"type":"message_stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":10,"outputTokenCount":15}})")};
 
 constexpr std::string_view kConversePath = "/model/m/converse-stream";
 constexpr std::string_view kInvokePath = "/model/m/invoke-with-response-stream";
@@ -177,9 +179,12 @@ TEST(Frames, have_headers_of_all_kinds_of_which_texts_are_read) {
   EXPECT_EQ(frame->event_type, "t");
   EXPECT_EQ(frame->payload, "payload");
   // A name without a value, an unknown kind, a value longer than the headers, an empty name.
-  for (const std::string& headers : {std::string{"\x01"} + "a", std::string{"\x01"} + "a" + "\x0a",
-                                     std::string{"\x01"} + "a" + "\x07" + "\x01", std::string{"\x01"} + "a" + "\x07" +
-                                     big_endian(9, 2) + "x", std::string{"\x05"} + "a", std::string{"\0\0", 2}}) {
+  for (const std::string& headers : {std::string{"\x01"} + "a",
+                                     std::string{"\x01"} + "a" + "\x0a",
+                                     std::string{"\x01"} + "a" + "\x07" + "\x01",
+                                     std::string{"\x01"} + "a" + "\x07" + big_endian(9, 2) + "x",
+                                     std::string{"\x05"} + "a",
+                                     std::string{"\0\0", 2}}) {
     EXPECT_FALSE(classifier::read_frame(frame_of(headers, "payload")));
   }
   EXPECT_TRUE(classifier::read_frame(frame_of("", "")));
@@ -192,8 +197,13 @@ TEST(Frames, of_impossible_lengths_are_broken_at_once) {
   };
   EXPECT_EQ(classifier::frame_length(prelude(16, 0)), 16U);
   EXPECT_EQ(classifier::frame_length(prelude((24U << 20U) + 16U, 0)), (24U << 20U) + 16U);
-  for (const auto& [total, headers] : {std::pair<std::size_t, std::size_t>{0, 0}, {15, 0}, {16, 1}, {100, 0xFFFF'FFFF},
-                                       {0xFFFF'FFFF, 0}, {(24U << 20U) + 17U, 0}, {300'000, 200'000}}) {
+  for (const auto& [total, headers] : {std::pair<std::size_t, std::size_t>{0, 0},
+                                       {15, 0},
+                                       {16, 1},
+                                       {100, 0xFFFF'FFFF},
+                                       {0xFFFF'FFFF, 0},
+                                       {(24U << 20U) + 17U, 0},
+                                       {300'000, 200'000}}) {
     EXPECT_FALSE(classifier::frame_length(prelude(total, headers))) << total << ' ' << headers;
     EventSplitter splitter{Framing::Frames};
     splitter.feed(prelude(total, headers));
@@ -269,7 +279,8 @@ TEST(FrameStream, any_split_of_the_bytes_gives_the_same) {
       const auto reader = reader_for(stream.path);
       std::string_view left = all;
       while (!left.empty()) {
-        const std::size_t taken = std::min<std::size_t>(seed == 0 ? 1 : 1 + chance() % (1U << (seed % 10U)), left.size());
+        const std::size_t taken =
+            std::min<std::size_t>(seed == 0 ? 1 : 1 + chance() % (1U << (seed % 10U)), left.size());
         const std::string bytes{left.substr(0, taken)};
         reader->feed(bytes);
         left.remove_prefix(taken);
@@ -346,14 +357,23 @@ TEST(FrameStream, bytes_of_any_kind_do_no_harm) {
         for (std::size_t n = chance() % most; n > 0; --n) out += static_cast<char>(chance() % 256);
         return out;
       };
-      constexpr std::string_view kPayloads[] = {
-          R"({"bytes":)", R"({"bytes":"!!!!"})", R"({"bytes":"eyJ0eXBlIjo"})", "[]", "null", R"({"usage":{"inputTokens":-1}})",
-          R"({"usage":[1],"delta":7,"stopReason":{}})", "{\"stopReason\":\"\xff\"}", ""};
-      const std::string payload = chance() % 2 == 0 ? random(90) : std::string{kPayloads[chance() % std::size(kPayloads)]};
+      constexpr std::string_view kPayloads[] = {R"({"bytes":)",
+                                                R"({"bytes":"!!!!"})",
+                                                R"({"bytes":"eyJ0eXBlIjo"})",
+                                                "[]",
+                                                "null",
+                                                R"({"usage":{"inputTokens":-1}})",
+                                                R"({"usage":[1],"delta":7,"stopReason":{}})",
+                                                "{\"stopReason\":\"\xff\"}",
+                                                ""};
+      const std::string payload =
+          chance() % 2 == 0 ? random(90) : std::string{kPayloads[chance() % std::size(kPayloads)]};
       const std::string type{std::array{"metadata", "chunk", "messageStop", ""}[chance() % 4]};
-      const std::string headers = chance() % 4 == 0 ? random(40)
-                                                    : text_header(":message-type", std::array{"event", "exception", "error", "odd"}[chance() % 4]) +
-                                                          text_header(":event-type", type) + text_header(":exception-type", type);
+      const std::string headers =
+          chance() % 4 == 0
+              ? random(40)
+              : text_header(":message-type", std::array{"event", "exception", "error", "odd"}[chance() % 4]) +
+                    text_header(":event-type", type) + text_header(":exception-type", type);
       bytes += framed ? frame_of(headers, payload) : random(200);
     }
     for (const std::string_view path : {kConversePath, kInvokePath}) {
@@ -474,7 +494,8 @@ TEST(FrameStream, of_other_models_ends_with_bedrocks_own_counts) {
         R"({"outputs":[{"text":"","stop_reason":"length"}],)" + metrics},
        " 12 5 0 0 3 0 length"},
       {{R"({"text":"a","is_finished":false,"event_type":"text-generation"})",
-        R"({"is_finished":true,"event_type":"stream-end","finish_reason":"COMPLETE","response":{"text":"a"},)" + metrics},
+        R"({"is_finished":true,"event_type":"stream-end","finish_reason":"COMPLETE","response":{"text":"a"},)" +
+            metrics},
        " 12 5 0 0 3 0 COMPLETE"},
       {{R"({"messageStart":{"role":"assistant"}})",
         R"({"contentBlockDelta":{"delta":{"text":"a"},"contentBlockIndex":0}})",
