@@ -182,8 +182,10 @@ std::expected<Case, std::string> case_of(const Arguments& arguments, Terminal& t
     if (!body) return std::unexpected(body.error());
     one.body = std::move(*body);
   }
-  one.stream = arguments.has("--stream") || looks_like_events(one.body);
-  if (one.stream && !classifier::find(one.headers, "content-type")) {
+  // Without a Content-Type a stream has its endpoint's usual framing; but this body says what it is.
+  const bool events = looks_like_events(one.body);
+  one.stream = arguments.has("--stream") || events;
+  if (events && !classifier::find(one.headers, "content-type")) {
     one.headers.push_back({"Content-Type", "text/event-stream"});
   }
   return one;
