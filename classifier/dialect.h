@@ -186,6 +186,8 @@ class Dialect {
 
   /// Our own error as this dialect's JSON body.
   [[nodiscard]] virtual std::string error_body(const OwnError& error) const = 0;
+  /// What must stand in the head beside it for its SDKs to know what it is (AWS: x-amzn-errortype).
+  [[nodiscard]] virtual Headers error_headers(const OwnError& error) const = 0;
   /// Our own error as an event inside a committed stream, with which it then ends visibly; empty where the
   /// dialect's clients only understand a cut (facts: Mistral, Cohere).
   [[nodiscard]] virtual std::string error_event(const Endpoint& endpoint, const OwnError& error) const = 0;

@@ -27,7 +27,10 @@ std::span<const Dialect* const> dialects() {
                                  &dialect::gemini(),
                                  &dialect::mistral(),
                                  &dialect::cohere(),
-                                 &dialect::ollama()};
+                                 &dialect::ollama(),
+                                 &dialect::bedrock(),
+                                 &dialect::azure(),
+                                 &dialect::vertex()};
   return all;
 }
 

@@ -128,8 +128,8 @@ class Reader {
   }
 
   void fields(const Json& object, int depth) {
-    constexpr std::array<std::string_view, 6> kCodes = {
-        "code", "status", "status_code", "statusCode", "raw_status_code", "reason"};
+    constexpr std::array<std::string_view, 7> kCodes = {
+        "code", "status", "status_code", "statusCode", "raw_status_code", "originalStatusCode", "reason"};
     for (const std::string_view key : kCodes) {
       if (const Json* value = member(object, key)) code_value(*value, key != "reason");
     }

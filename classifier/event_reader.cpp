@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "classifier/error_reader.h"
+#include "classifier/frames.h"
 #include "classifier/json.h"
 #include "classifier/retry_after.h"
 #include "classifier/sse.h"
@@ -12,6 +13,24 @@
 namespace classifier {
 
 namespace {
+
+/// An exception is made what it would have been as an answer of its own: its type stands in the body.
+EventText frame_text(const Frame& frame, std::string& scratch) {
+  const bool exception = frame.message_type == "exception";
+  if (!exception && frame.message_type != "error")
+    return {.name = frame.event_type, .data = frame.payload, .has_data = true};
+  scratch = "{\"__type\":" + quoted(exception ? frame.exception_type : frame.error_code);
+  std::string_view members = exception ? trimmed(frame.payload) : std::string_view{};
+  if (members.starts_with('{')) {
+    members = trimmed(members.substr(1));
+    if (!members.starts_with('}')) scratch += ',';
+    scratch += members;
+  } else {
+    scratch += ",\"message\":" + quoted(exception ? members : frame.error_message) + "}";
+  }
+  scratch.reserve(scratch.size() + kBodyPadding);
+  return {.name = "error", .data = scratch, .has_data = true};
+}
 
 class EventReader final : public StreamReader {
  public:
@@ -22,7 +41,7 @@ class EventReader final : public StreamReader {
         dialect_(*options.dialect),
         error_document_(options.error_document),
         hide_usage_(options.hide_usage),
-        lines_(options.framing == Framing::Lines),
+        framing_(options.framing),
         splitter_(options.framing) {}
 
   void feed(std::string_view bytes) override {
@@ -32,13 +51,16 @@ class EventReader final : public StreamReader {
 
   Verdict finish(std::optional<Transport> transport) override {
     // A cut inside an event leaves none: clients drop what no blank line ended, so it must not count as said either.
-    // A clean end may lack that line.
-    if (const auto block = transport ? std::nullopt : splitter_.rest()) {
+    // A clean end may lack that line. An unfinished frame counts for nothing in either case.
+    if (const auto block = transport && framing_ != Framing::Frames ? std::nullopt : splitter_.rest()) {
       cut_inside_event_ = block->kind != EventSplitter::Kind::Idle;
       take(*block);
     }
     if (error_) return *error_;
     if (terminal_) complete_ = true;
+    if (broken_ && !terminal_) {
+      return {.cls = Class::MalformedResponse, .retryable = true, .rule = "frame with a wrong checksum or length"};
+    }
     if (reading_.refusal) return refused(*reading_.refusal);
     if (terminal_ || reading_.choices.all_ended()) return {};
     if (transport) return verdict_of(*transport);
@@ -60,14 +82,15 @@ class EventReader final : public StreamReader {
       ++events_;
       content_ = true;
       readable_ = true;
+    } else if (block.kind == EventSplitter::Kind::Broken) {
+      broken_ = true;
     }
     if (!hidden) (terminal_ ? tail_ : forward_) += block.bytes;
   }
 
   /// Whether the event is one that the caller must not see.
   bool read(std::string_view bytes) {
-    const EventText event =
-        lines_ ? EventText{.data = trimmed(without_bom(bytes)), .has_data = true} : read_event(bytes, scratch_);
+    const EventText event = text_of(bytes);
     if (!event.has_data) return false;
     ++events_;
     reading_.begin_event();
@@ -83,6 +106,18 @@ class EventReader final : public StreamReader {
     if (reading_.complete && readable_ && !error_) complete_ = true;
     settle_into(usage_, reading_, reading_.usage_changed ? family_.settle : nullptr);
     return hide_usage_ && reading_.usage_only && !error_;
+  }
+
+  EventText text_of(std::string_view bytes) {
+    switch (framing_) {
+      case Framing::Lines:
+        return {.data = trimmed(without_bom(bytes)), .has_data = true};
+      case Framing::Frames:
+        return frame_text(*read_frame(bytes), scratch_);
+      case Framing::Events:
+        break;
+    }
+    return read_event(bytes, scratch_);
   }
 
   void take_error() {
@@ -103,7 +138,8 @@ class EventReader final : public StreamReader {
   const Dialect& dialect_;
   std::string (*error_document_)(std::string_view event, const SaidError& said);
   bool hide_usage_;
-  bool lines_;
+  Framing framing_;
+  bool broken_ = false;    // Bytes came that are no frame.
   bool readable_ = false;  // An event came that is one.
   EventSplitter splitter_;
   std::string scratch_{};
@@ -137,7 +173,8 @@ Verdict judge_error(std::span<const Rule> rules, int status, const Headers* head
 }
 
 void settle_into(Usage& usage, const Reading& reading, Settle settle) {
-  if (settle != nullptr && reading.usage_seen) usage.tokens = settle(reading.reported);
+  if (settle != nullptr && reading.usage_seen)
+    usage.tokens = (reading.settle != nullptr ? reading.settle : settle)(reading.reported);
   if (usage.model != reading.model) usage.model = reading.model;
   if (usage.finish != reading.finish) usage.finish = reading.finish;
   if (usage.service_tier != reading.service_tier) usage.service_tier = reading.service_tier;

@@ -33,6 +33,8 @@ struct Reading {
   // Of all that has been read.
   Reported reported{};
   bool usage_seen = false;
+  Settle settle =
+      nullptr;  // How that was counted, where an endpoint's answers have several forms; else its family's.
   std::string model{};
   std::optional<std::string> finish{};
   std::string service_tier{};
@@ -68,6 +70,8 @@ struct Family {
   std::string (*error_document)(std::string_view event, const SaidError& said);
   /// Its streams are lines of JSON where no header says otherwise.
   bool lines = false;
+  /// Likewise, AWS's frames.
+  bool frames = false;
   /// A request that does not speak of `stream` wants one.
   bool streams_unasked = false;
 };

@@ -22,8 +22,10 @@ std::string_view literal(std::string_view token) { return trimmed(token); }
 
 void read_options(Value& value, std::optional<std::int64_t>& limit, std::int64_t& choices) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
-    // num_predict is Ollama's, in `options`.
-    if (key == "maxOutputTokens" || key == "max_output_tokens" || key == "num_predict") limit = walk::count(part);
+    // num_predict is Ollama's, in `options`; the last three are those of models at Bedrock.
+    constexpr std::string_view kLimits[] = {
+        "maxOutputTokens", "max_output_tokens", "num_predict", "maxTokens", "max_new_tokens", "maxTokenCount"};
+    if (std::ranges::find(kLimits, key) != std::end(kLimits)) limit = walk::count(part);
     if (key == "candidateCount" || key == "candidate_count") choices = walk::count(part).value_or(1);
   });
 }
@@ -45,7 +47,7 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
         facts.model = walk::text(value).substr(0, kModelMax);
       } else if (key == "stream") {
         facts.stream = walk::truth(value).value_or(streams_unasked);
-      } else if (key == "max_tokens" || key == "max_output_tokens") {
+      } else if (key == "max_tokens" || key == "max_output_tokens" || key == "max_gen_len") {
         limit = walk::count(value);
       } else if (key == "max_completion_tokens") {
         new_limit = walk::count(value);
@@ -56,7 +58,8 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
         walk::object_members(value, [&](std::string_view name, Value& part) {
           if (name == "include_usage") facts.usage_asked = walk::truth(part).value_or(false);
         });
-      } else if (key == "generationConfig" || key == "generation_config" || key == "options") {
+      } else if (key == "generationConfig" || key == "generation_config" || key == "options" ||
+                 key == "inferenceConfig" || key == "textGenerationConfig") {
         read_options(value, limit, choices);
       }
     });

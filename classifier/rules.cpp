@@ -233,6 +233,7 @@ constexpr Rule kCommonRules[] = {
     {kNone, "unsupported*", "", InvalidRequest},
     {kNone, "missing*", "", InvalidRequest},
     {kNone, "bad_request", "", InvalidRequest},
+    {kNone, "validation", "", InvalidRequest},
     {kNone, "failed_precondition", "", InvalidRequest},
     {kNone, "permission_denied", "", Permission},
     {kNone, "access_denied", "", Permission},

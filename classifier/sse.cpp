@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "classifier/dialect.h"
+#include "classifier/frames.h"
 #include "classifier/json.h"
 
 namespace classifier {
@@ -51,7 +52,53 @@ std::size_t EventSplitter::line_end(std::string_view text) const {
   return framing_ == Framing::Lines ? text.find('\n', scanned_) : find_line_end(text, scanned_);
 }
 
+EventSplitter::Block EventSplitter::broken() {
+  broken_ = true;
+  read_ = buffer_.size();
+  return {.kind = Kind::Broken};
+}
+
+std::optional<EventSplitter::Block> EventSplitter::next_frame() {
+  if (broken_) {
+    read_ = buffer_.size();
+    return std::nullopt;
+  }
+  if (in_large_) return next_piece_of_frame();
+  const std::string_view left = std::string_view{buffer_}.substr(read_);
+  if (left.size() < kFramePrelude) return std::nullopt;
+  const auto length = frame_length(left);
+  if (!length) return broken();
+  if (*length > kEventMax) {
+    in_large_ = true;
+    frame_left_ = *length;
+    frame_checksum_ = 0;
+    return next_piece_of_frame();
+  }
+  if (left.size() < *length) return std::nullopt;
+  if (!read_frame(left.substr(0, *length))) return broken();
+  return take(Kind::Event, read_ + *length);
+}
+
+/// Its checksum stays behind until all of it is there, so that no piece that ends a frame goes out unchecked.
+std::optional<EventSplitter::Block> EventSplitter::next_piece_of_frame() {
+  const std::string_view left = std::string_view{buffer_}.substr(read_);
+  if (frame_left_ == kFrameTrailer) {
+    if (left.size() < kFrameTrailer) return std::nullopt;
+    if (big_endian_32(left) != frame_checksum_) return broken();
+    in_large_ = false;
+    return take(Kind::Piece, read_ + kFrameTrailer);
+  }
+  const std::size_t length = std::min(left.size(), frame_left_ - kFrameTrailer);
+  if (length == 0) return std::nullopt;
+  frame_checksum_ = frame_checksum(frame_checksum_, left.substr(0, length));
+  frame_left_ -= length;
+  Block piece = take(Kind::Piece, read_ + length);
+  piece.ends = false;
+  return piece;
+}
+
 std::optional<EventSplitter::Block> EventSplitter::next() {
+  if (framing_ == Framing::Frames) return next_frame();
   const std::string_view text{buffer_};
   for (;;) {
     const std::size_t end = line_end(text);
@@ -95,6 +142,10 @@ std::optional<EventSplitter::Block> EventSplitter::next() {
 }
 
 std::optional<EventSplitter::Block> EventSplitter::rest() {
+  if (framing_ == Framing::Frames) {
+    read_ = buffer_.size();
+    return std::nullopt;
+  }
   if (read_ == buffer_.size()) return std::nullopt;
   const std::string_view left = std::string_view{buffer_}.substr(read_);
   const bool comment = framing_ == Framing::Events && (at_start_ ? without_bom(left) : left).starts_with(':');

@@ -12,16 +12,20 @@ namespace classifier {
 enum class Framing : std::uint8_t {
   Events,  // Server-sent events, with a blank line behind each.
   Lines,   // One JSON text a line.
+  Frames,  // AWS's binary messages (frames.h).
 };
 
-/// Cuts a stream into blocks. What it gives back, one after the other, is what was fed in. The cuts are the same at
-/// any split of the bytes; so a lone CR at the end of what has come waits for the next byte, which may be its LF.
+/// Cuts a stream into blocks. What it gives back, one after the other, is what was fed in (of frames: as long as they
+/// are whole). The cuts are the same at any split of the bytes; so a lone CR at the end of what has come waits for
+/// the next byte, which may be its LF.
 class EventSplitter {
  public:
   enum class Kind : std::uint8_t {
-    Event,  // Lines of an event and the blank line that ends it; or a line that is one.
-    Idle,   // A comment or a blank line between events.
-    Piece,  // Part of an event that is larger than kEventMax: passed on unread.
+    Event,   // Lines of an event and the blank line that ends it; or a line that is one.
+    Idle,    // A comment or a blank line between events.
+    Piece,   // Part of an event that is larger than kEventMax: passed on unread.
+    Broken,  // Of frames: a length or checksum is wrong, so nothing from here on can be read. Has no bytes, comes
+             // once.
   };
   struct Block {
     Kind kind = Kind::Event;
@@ -35,7 +39,7 @@ class EventSplitter {
   void feed(std::string_view bytes);
   /// The next block that is whole; nothing until more bytes come.
   [[nodiscard]] std::optional<Block> next();
-  /// No more bytes will come: what is left, nothing if nothing is.
+  /// No more bytes will come: what is left, nothing if nothing is. Of an unfinished frame nothing is left.
   [[nodiscard]] std::optional<Block> rest();
 
   /// No event is half-way (and no comment line).
@@ -45,6 +49,9 @@ class EventSplitter {
  private:
   [[nodiscard]] Block take(Kind kind, std::size_t end);
   [[nodiscard]] std::size_t line_end(std::string_view text) const;
+  [[nodiscard]] std::optional<Block> next_frame();
+  [[nodiscard]] std::optional<Block> next_piece_of_frame();
+  [[nodiscard]] Block broken();
 
   Framing framing_;
   std::string buffer_{};
@@ -55,6 +62,11 @@ class EventSplitter {
   bool in_large_ = false;    // Pieces of the current event have been given out.
   bool mid_line_ = false;    // Such a piece ended inside the current line, so it is not blank.
   bool at_start_ = true;     // A byte order mark may come.
+
+  // Of frames only.
+  std::size_t frame_left_ = 0;        // Of a large one: bytes that have not been given out.
+  std::uint32_t frame_checksum_ = 0;  // Of those that have.
+  bool broken_ = false;
 };
 
 /// One event, read. The views point into the block, or into `scratch` if there were several data lines.

@@ -73,6 +73,14 @@ bool matches(std::string_view pattern, std::string_view path) {
     if (!path.starts_with(pattern.substr(0, star))) return false;
     path.remove_prefix(star);
     pattern.remove_prefix(star + 1);
+    if (pattern.starts_with('*')) {
+      pattern.remove_prefix(1);
+      for (std::size_t at = 0; at <= path.size(); ++at) {
+        const bool segment = at == 0 || path[at - 1] == '/' || pattern.starts_with('/');
+        if (segment && matches(pattern, path.substr(at))) return true;
+      }
+      return false;
+    }
     const std::size_t length = pattern.starts_with(':') ? path.rfind(':') : path.find('/');
     const std::size_t taken = std::min(length, path.size());
     if (taken == 0 || path.substr(0, taken).find('/') != std::string_view::npos) return false;
@@ -90,18 +98,11 @@ bool is_below(std::span<const std::string_view> fronts, std::string_view path) {
 std::string_view model_of(std::string_view path) {
   const std::size_t colon = path.rfind(':');
   if (colon == std::string_view::npos) return {};
+  // One before the last slash is no verb's.
+  if (path.find('/', colon) != std::string_view::npos) return {};
   path = path.substr(0, colon);
   const std::size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
-bool query_says(std::string_view query, std::string_view pair) {
-  while (!query.empty()) {
-    const std::size_t end = std::min(query.find('&'), query.size());
-    if (query.substr(0, end) == pair) return true;
-    query.remove_prefix(std::min(end + 1, query.size()));
-  }
-  return false;
 }
 
 Verdict malformed(bool retryable, std::string_view rule) {
@@ -130,6 +131,7 @@ std::optional<Framing> framing_of(const Headers& head) {
   constexpr std::string_view kLines[] = {
       "application/x-ndjson", "application/ndjson", "application/stream+json", "application/jsonl"};
   if (content_type_is(head, "text/event-stream")) return Framing::Events;
+  if (content_type_is(head, "application/vnd.amazon.eventstream")) return Framing::Frames;
   const bool lines = std::ranges::any_of(kLines, [&](std::string_view type) { return content_type_is(head, type); });
   return lines ? std::optional{Framing::Lines} : std::nullopt;
 }
@@ -144,6 +146,38 @@ bool looks_like_stream(std::string_view text, const Family& family) {
 }
 
 }  // namespace
+
+std::string percent_decoded(std::string_view text) {
+  const auto digit = [&](std::size_t at) {
+    const char c = at < text.size() ? lower(text[at]) : '\0';
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const int high = text[at] == '%' ? digit(at + 1) : -1;
+    const int low = high >= 0 ? digit(at + 2) : -1;
+    const int byte = low >= 0 ? high * 16 + low : 0;
+    const bool printable = byte > ' ' && byte < 127;
+    out += printable ? static_cast<char>(byte) : text[at];
+    if (printable) at += 2;
+  }
+  return out;
+}
+
+std::string_view value_in_query(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view pair = query.substr(0, end);
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=')
+      return pair.substr(name.size() + 1);
+    query.remove_prefix(std::min(end + 1, query.size()));
+  }
+  return {};
+}
+
+void set_model(RequestFacts& facts, std::string_view model) {
+  if (!model.empty()) facts.model = model.substr(0, kModelMax);
+}
 
 const Family& TableDialect::family_of(const Endpoint& endpoint) const {
   if (endpoint.family != nullptr) return *endpoint.family;
@@ -214,12 +248,13 @@ RequestFacts TableDialect::read_request(const Endpoint& endpoint, std::string_vi
   if (!body.empty()) facts = read_request_body(body, family.streams_unasked && generates);
   if (!usage_on_request(endpoint) || !facts.stream) facts.usage_asked = true;
   if (table_.model_in_path) {
-    if (const std::string_view model = model_of(path); !model.empty()) facts.model = model.substr(0, kModelMax);
+    set_model(facts, model_of(path));
     if (facts.model.starts_with("models/")) facts.model.erase(0, 7);
     if (&family == &families::kGemini) {
-      facts.stream = path.ends_with(":streamGenerateContent") && query_says(query, "alt=sse");
+      facts.stream = path.ends_with(":streamGenerateContent") && value_in_query(query, "alt") == "sse";
     }
   }
+  if (table_.read_target != nullptr) table_.read_target(path, query, facts);
   return facts;
 }
 
@@ -285,7 +320,9 @@ Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& fac
   }
   const PaddedCopy copy{trimmed(without_bom(body.text))};
   Reading reading;
-  if (family.read_answer(copy.json(), reading)) settle_into(usage, reading, family.settle);
+  if (!family.read_answer(copy.json(), reading)) return usage;
+  if (table_.read_head != nullptr) table_.read_head(*answer.headers, reading);
+  settle_into(usage, reading, family.settle);
   return usage;
 }
 
@@ -298,7 +335,7 @@ bool TableDialect::is_stream(const Endpoint& endpoint, const RequestFacts& facts
 std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts&,
                                                           const Headers& head, bool hide_usage) const {
   const Family& family = family_of(endpoint);
-  const Framing usual = family.lines ? Framing::Lines : Framing::Events;
+  const Framing usual = family.lines ? Framing::Lines : family.frames ? Framing::Frames : Framing::Events;
   return make_event_reader(
       {.family = &family,
        .rules = table_.rules,
@@ -310,6 +347,10 @@ std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoi
 }
 
 std::string TableDialect::error_body(const OwnError& error) const { return table_.error_body(error); }
+
+Headers TableDialect::error_headers(const OwnError& error) const {
+  return table_.error_headers != nullptr ? table_.error_headers(error) : Headers{};
+}
 
 std::string TableDialect::error_event(const Endpoint& endpoint, const OwnError& error) const {
   return table_.error_event(endpoint, error);

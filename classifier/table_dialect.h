@@ -14,7 +14,7 @@
 namespace classifier {
 
 /// One path below the version: "chat/completions". "*" stands for one segment, or for the part of a segment before
-/// a colon: "models/*:generateContent".
+/// a colon: "models/*:generateContent"; "**" for whatever may stand there, slashes or nothing.
 struct PathRow {
   std::string_view path;
   Operation operation = Operation::Other;
@@ -47,7 +47,17 @@ struct DialectTable {
   std::string (*error_body)(const OwnError& error);
   std::string (*error_event)(const Endpoint& endpoint, const OwnError& error);
   std::string_view (*heartbeat)(const Endpoint& endpoint);
+  Headers (*error_headers)(const OwnError& error) = nullptr;  // Null: none.
+  /// What path and query say of a request, after its body was read. Null: nothing, but see model_in_path.
+  void (*read_target)(std::string_view path, std::string_view query, RequestFacts& facts) = nullptr;
+  /// What the head of a good answer reports, after its body was read. Null: nothing.
+  void (*read_head)(const Headers& head, Reading& into) = nullptr;
 };
+
+/// Of a table's read_target.
+[[nodiscard]] std::string percent_decoded(std::string_view text);  // What would be no printable ASCII stays as it is.
+[[nodiscard]] std::string_view value_in_query(std::string_view query, std::string_view name);
+void set_model(RequestFacts& facts, std::string_view model);  // Cut to its largest size; not if it is empty.
 
 class TableDialect final : public Dialect {
  public:
@@ -68,6 +78,7 @@ class TableDialect final : public Dialect {
   [[nodiscard]] std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint, const RequestFacts& facts,
                                                             const Headers& head, bool hide_usage) const override;
   [[nodiscard]] std::string error_body(const OwnError& error) const override;
+  [[nodiscard]] Headers error_headers(const OwnError& error) const override;
   [[nodiscard]] std::string error_event(const Endpoint& endpoint, const OwnError& error) const override;
   [[nodiscard]] std::string_view heartbeat(const Endpoint& endpoint) const override;
   [[nodiscard]] int status_of(Class cls) const override;

@@ -136,6 +136,14 @@ void keep_count(std::optional<std::int64_t>& into, Value&& value) {
   into = (token.starts_with('"') ? count_in(text(value)) : count(value)).value_or(kUnreadable);
 }
 
+/// The same number may have several spellings; where they differ, some are only there for form and say zero.
+template <class Value>
+void keep_largest(std::optional<std::int64_t>& into, Value&& value) {
+  std::optional<std::int64_t> number;
+  keep_count(number, value);
+  if (number) into = into ? std::max(*into, *number) : number;
+}
+
 /// A document that is an object, or an array of them (a stream in one piece; gateways that wrap their errors).
 template <class Document, class Each>
 bool each_object(Document& document, Each&& each) {

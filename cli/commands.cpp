@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "cli/about.h"
+#include "cli/classify.h"
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/prices.h"
@@ -73,6 +74,35 @@ constexpr Option kPricesCheckOptions[] = {kJson};
 constexpr Example kPricesCheckExamples[] = {
     {"callgate prices check prices.json", "every problem, with its place and the mend"},
     {"callgate prices check model_prices_and_context_window.json", "LiteLLM's file: what of it is understood"},
+};
+constexpr Option kDialect{"--dialect", "NAME", "Whose words it is in; openai without it."};
+constexpr Option kPath{"--path", "PATH", "What was asked for; the dialect's chat without it."};
+constexpr Option kHeader{"-H", "HEADER", "A header of the answer, 'Name: value'; may be repeated.", true};
+constexpr Option kStream{"--stream", "", "The body is a stream of events (seen by itself where it begins like one)."};
+constexpr Option kCases{
+    "--cases", "FILE", "A file of recorded answers, one JSON object a line; may be repeated.", true};
+
+constexpr Option kClassifyOptions[] = {
+    kDialect,
+    kPath,
+    {"--status", "CODE", "The answer's status; 200 without it."},
+    {"--transport", "HOW", "How the connection failed: timeout, connect_refused, reset, tls or dns."},
+    kHeader,
+    kStream,
+    kCases,
+    {"--explain", "", "Which rule spoke."},
+    kJson,
+};
+constexpr Example kClassifyExamples[] = {
+    {"callgate classify --dialect openai --status 429 -H 'retry-after: 3' body.json", "one answer"},
+    {"callgate classify --transport reset", "a connection that broke"},
+    {"callgate classify --cases answers.jsonl", "a file of recorded answers"},
+};
+
+constexpr Option kUsageOptions[] = {kDialect, kPath, kHeader, kStream, kCases, kJson};
+constexpr Example kUsageExamples[] = {
+    {"callgate usage --dialect anthropic answer.json", "the tokens of one answer"},
+    {"callgate usage --cases answers.jsonl", "a file of recorded answers"},
 };
 
 constexpr Option kJsonOnly[] = {kJson};
@@ -155,6 +185,26 @@ constexpr Command kCommands[] = {
          "\"-\" is standard input. Warnings name what looks wrong, such as a priority tier at 50 times the plain\n"
          "price, and what is left out. Ends with 3 if there is an error; warnings alone end with 0.",
      .run = prices_check},
+    {.words = "classify",
+     .summary = "Show what callgate makes of an answer: class, retryable, wait.",
+     .arguments = "[BODY]",
+     .most_arguments = 1,
+     .examples = kClassifyExamples,
+     .options = kClassifyOptions,
+     .details =
+         "BODY is a file with the answer's body, \"-\" is standard input. With --cases a line of JSON per case is\n"
+         "printed; where a case says what it expects and got something else, stderr says so and the end is 7.",
+     .run = classify},
+    {.words = "usage",
+     .summary = "Show which tokens callgate reads from an answer.",
+     .arguments = "[BODY]",
+     .most_arguments = 1,
+     .examples = kUsageExamples,
+     .options = kUsageOptions,
+     .details =
+         "BODY is a file with the answer's body, \"-\" is standard input. With --cases a line of JSON per case is\n"
+         "printed; where a case says what it expects and got something else, stderr says so and the end is 7.",
+     .run = usage},
     {.words = "dialects",
      .summary = "List the provider APIs that this version speaks.",
      .examples = kDialectsExamples,

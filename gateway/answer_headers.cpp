@@ -135,6 +135,7 @@ OwnAnswer own_answer(const classifier::Dialect& dialect, const classifier::OwnEr
   answer.head.headers.push_back({"Content-Type", "application/json"});
   if (!error.call_id.empty())
     answer.head.headers.push_back({std::string{dialect.request_id_header()}, error.call_id});
+  for (const Header& header : dialect.error_headers(error)) answer.head.headers.push_back(header);
   answer.body = dialect.error_body(error);
   return answer;
 }

@@ -76,7 +76,7 @@ bool is_json(const Headers& headers) {
 
 bool is_event_stream(const Headers& headers) {
   const auto type = classifier::find(headers, "content-type");
-  return type && type->starts_with("text/event-stream");
+  return type && (type->starts_with("text/event-stream") || type->starts_with("application/vnd.amazon.eventstream"));
 }
 
 std::optional<std::uint64_t> content_length(const Headers& headers) {

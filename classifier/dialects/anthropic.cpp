@@ -1,5 +1,6 @@
-#include "classifier/dialects/list.h"
+#include "classifier/dialects/anthropic.h"
 
+#include "classifier/dialects/list.h"
 #include "classifier/families/anthropic.h"
 #include "classifier/json.h"
 #include "classifier/table_dialect.h"
@@ -65,12 +66,6 @@ std::string error_body(const OwnError& error) {
   return out + "}";
 }
 
-std::string error_event(const Endpoint&, const OwnError& error) {
-  return "event: error\ndata: " + error_body(error) + "\n\n";
-}
-
-std::string_view heartbeat(const Endpoint&) { return "event: ping\ndata: {\"type\": \"ping\"}\n\n"; }
-
 constexpr DialectTable kTable{.name = "anthropic",
                               .versions = kVersions,
                               .paths = kPaths,
@@ -81,8 +76,8 @@ constexpr DialectTable kTable{.name = "anthropic",
                               .resources = kResources,
                               .key = {.name = "x-api-key", .scheme = ""},
                               .error_body = error_body,
-                              .error_event = error_event,
-                              .heartbeat = heartbeat};
+                              .error_event = anthropic_error_event,
+                              .heartbeat = anthropic_heartbeat};
 
 }  // namespace
 
@@ -90,5 +85,11 @@ const Dialect& anthropic() {
   static const TableDialect dialect{kTable};
   return dialect;
 }
+
+std::string anthropic_error_event(const Endpoint&, const OwnError& error) {
+  return "event: error\ndata: " + error_body(error) + "\n\n";
+}
+
+std::string_view anthropic_heartbeat(const Endpoint&) { return "event: ping\ndata: {\"type\": \"ping\"}\n\n"; }
 
 }  // namespace classifier::dialect

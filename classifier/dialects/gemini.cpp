@@ -1,7 +1,8 @@
-#include "classifier/dialects/list.h"
+#include "classifier/dialects/gemini.h"
 
 #include <string>
 
+#include "classifier/dialects/list.h"
 #include "classifier/dialects/openai.h"
 #include "classifier/families/gemini.h"
 #include "classifier/json.h"
@@ -73,29 +74,8 @@ std::string_view word_of(int status) {
   return "INTERNAL";
 }
 
-std::string error_body(const OwnError& error) {
-  std::string out = "{\"error\":{\"code\":" + std::to_string(error.status) + ",\"message\":" + quoted(error.message) +
-                    ",\"status\":" + quoted(word_of(error.status));
-  if (!error.code.empty()) {
-    out += ",\"details\":[{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":" + quoted(error.code) +
-           ",\"domain\":\"callgate\"}]";
-  }
-  return out + "}}";
-}
-
 bool speaks_openai(const Endpoint& endpoint) {
   return endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
-}
-
-std::string error_event(const Endpoint& endpoint, const OwnError& error) {
-  if (speaks_openai(endpoint)) return openai_error_event(endpoint, error);
-  // No event line: its SDKs take none.
-  return "data: " + error_body(error) + "\r\n\r\n";
-}
-
-std::string_view heartbeat(const Endpoint& endpoint) {
-  // A comment makes its SDKs drop the event that follows.
-  return speaks_openai(endpoint) ? openai_heartbeat(endpoint) : "\n";
 }
 
 constexpr DialectTable kTable{.name = "gemini",
@@ -109,15 +89,36 @@ constexpr DialectTable kTable{.name = "gemini",
                               .unversioned = kUnversioned,
                               .key = {.name = "x-goog-api-key", .scheme = ""},
                               .model_in_path = true,
-                              .error_body = error_body,
-                              .error_event = error_event,
-                              .heartbeat = heartbeat};
+                              .error_body = gemini_error_body,
+                              .error_event = gemini_error_event,
+                              .heartbeat = gemini_heartbeat};
 
 }  // namespace
 
 const Dialect& gemini() {
   static const TableDialect dialect{kTable};
   return dialect;
+}
+
+std::string gemini_error_body(const OwnError& error) {
+  std::string out = "{\"error\":{\"code\":" + std::to_string(error.status) + ",\"message\":" + quoted(error.message) +
+                    ",\"status\":" + quoted(word_of(error.status));
+  if (!error.code.empty()) {
+    out += ",\"details\":[{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":" + quoted(error.code) +
+           ",\"domain\":\"callgate\"}]";
+  }
+  return out + "}}";
+}
+
+std::string gemini_error_event(const Endpoint& endpoint, const OwnError& error) {
+  if (speaks_openai(endpoint)) return openai_error_event(endpoint, error);
+  // No event line: its SDKs take none.
+  return "data: " + gemini_error_body(error) + "\r\n\r\n";
+}
+
+std::string_view gemini_heartbeat(const Endpoint& endpoint) {
+  // A comment makes its SDKs drop the event that follows.
+  return speaks_openai(endpoint) ? openai_heartbeat(endpoint) : "\n";
 }
 
 }  // namespace classifier::dialect

@@ -11,5 +11,8 @@ namespace classifier::dialect {
 [[nodiscard]] const Dialect& mistral();
 [[nodiscard]] const Dialect& cohere();
 [[nodiscard]] const Dialect& ollama();
+[[nodiscard]] const Dialect& bedrock();
+[[nodiscard]] const Dialect& azure();
+[[nodiscard]] const Dialect& vertex();
 
 }  // namespace classifier::dialect

@@ -54,17 +54,10 @@ Effect effect_of(std::string_view type) {
   return Effect::None;
 }
 
-/// The same number has several spellings; where they differ, some are only there for form and say zero.
-void keep_largest(std::optional<std::int64_t>& into, Value& value) {
-  std::optional<std::int64_t> number;
-  walk::keep_count(number, value);
-  if (number) into = into ? std::max(*into, *number) : number;
-}
-
 /// `*_details`, whatever the front of its name: parts of the counts beside it.
 void read_details(Value value, Reported& reported, std::optional<std::int64_t>& cached) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
-    if (key == "cached_tokens") keep_largest(cached, part);
+    if (key == "cached_tokens") walk::keep_largest(cached, part);
     if (key == "cache_write_tokens") walk::keep_count(reported.written, part);
     if (key == "reasoning_tokens") walk::keep_count(reported.reasoning, part);
   });
@@ -84,7 +77,7 @@ void read_usage(Value value, Reading& into) {
     } else if (key == "total_tokens") {
       walk::keep_count(now.total, part);
     } else if (key == "cached_tokens" || key == "num_cached_tokens" || key == "prompt_cache_hit_tokens") {
-      keep_largest(cached, part);
+      walk::keep_largest(cached, part);
     } else if (key.ends_with("_details")) {
       read_details(part, now, cached);
     } else if (key == "type") {

@@ -64,7 +64,22 @@ struct Path {
   std::string_view endpoint;
   std::string_view path;
 };
+// MODEL is the one that the request names.
 constexpr Path kPaths[] = {
+    {"vertex", "rawPredict", "/v1/projects/p/locations/l/publishers/anthropic/models/MODEL:rawPredict"},
+    {"vertex", "streamRawPredict", "/v1/projects/p/locations/l/publishers/anthropic/models/MODEL:streamRawPredict"},
+    {"vertex", "generateContent", "/v1/projects/p/locations/l/publishers/google/models/MODEL:generateContent"},
+    {"vertex",
+     "streamGenerateContent",
+     "/v1/projects/p/locations/l/publishers/google/models/MODEL:streamGenerateContent"},
+    {"bedrock", "Converse", "/model/MODEL/converse"},
+    {"bedrock", "ConverseStream", "/model/MODEL/converse-stream"},
+    {"bedrock", "InvokeModel", "/model/MODEL/invoke"},
+    {"bedrock", "InvokeModelWithResponseStream", "/model/MODEL/invoke-with-response-stream"},
+    {"bedrock", "StartAsyncInvoke", "/async-invoke"},
+    {"azure", "chat.completions", "/openai/deployments/MODEL/chat/completions"},
+    {"azure", "embeddings", "/openai/deployments/MODEL/embeddings"},
+    {"azure", "responses", "/openai/v1/responses"},
     {"", "chat.completions", "/v1/chat/completions"},
     {"", "openai/chat.completions", "/v1beta/openai/chat/completions"},
     {"", "completions", "/v1/completions"},
@@ -75,8 +90,6 @@ constexpr Path kPaths[] = {
     {"", "audio.speech", "/v1/audio/speech"},
     {"", "messages", "/v1/messages"},
     {"", "messages.count_tokens", "/v1/messages/count_tokens"},
-    {"", "rawPredict", "/v1/messages"},
-    {"", "streamRawPredict", "/v1/messages"},
     {"", "generateContent", "/v1beta/models/gemini-x:generateContent"},
     {"", "streamGenerateContent", "/v1beta/models/gemini-x:streamGenerateContent"},
     {"", "embedContent", "/v1beta/models/gemini-embedding-001:embedContent"},
@@ -92,7 +105,12 @@ std::string path_of(const Json& c) {
   const std::string endpoint = c.at("endpoint");
   for (const Path& row : kPaths) {
     const bool whose = row.provider.empty() || row.provider == c.at("provider").get<std::string>();
-    if (whose && row.endpoint == endpoint) return std::string{row.path};
+    if (!whose || row.endpoint != endpoint) continue;
+    std::string path{row.path};
+    const Json request = c.value("request", Json::object());
+    if (const std::size_t at = path.find("MODEL"); at != std::string::npos)
+      path.replace(at, 5, request.value("modelId", "m"));
+    return path;
   }
   return "/v1/" + endpoint;
 }
@@ -108,7 +126,10 @@ constexpr Spoken kSpoken[] = {{"openai", 20, 7},
                               {"gemini", 20, 7},
                               {"mistral", 6, 2},
                               {"cohere", 7, 2},
-                              {"ollama", 5, 1}};
+                              {"ollama", 5, 1},
+                              {"bedrock", 24, 10},
+                              {"azure", 9, 0},
+                              {"vertex", 4, 1}};
 
 bool spoken(std::string_view provider) {
   return std::ranges::find(kSpoken, provider, &Spoken::provider) != std::end(kSpoken);
@@ -116,12 +137,8 @@ bool spoken(std::string_view provider) {
 
 const Dialect& nearest(const Json& c) {
   const std::string provider = c.at("provider");
-  const std::string endpoint = c.at("endpoint");
   if (spoken(provider)) return *classifier::find_dialect(provider);
-  std::string_view name = "openai";
-  if (endpoint == "rawPredict" || endpoint == "streamRawPredict") name = "anthropic";
-  if (provider == "vertex" && name == "openai") name = "gemini";
-  return *classifier::find_dialect(name);
+  return *classifier::find_dialect("openai");
 }
 
 Headers headers_of(const Json& object) {

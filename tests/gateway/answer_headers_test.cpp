@@ -91,6 +91,20 @@ TEST(AnswerHeaders, says_no_token_count_where_none_was_reported) {
   EXPECT_EQ(get(headers, "callgate-output-tokens"), "0");
 }
 
+TEST(AnswerHeaders, of_an_own_error_name_its_type_where_sdks_look_for_it_there) {
+  const classifier::OwnError error{.status = 429,
+                                   .cls = classifier::Class::LocalLimit,
+                                   .message = "m",
+                                   .code = "callgate_queue_full",
+                                   .call_id = "id1"};
+  const auto bedrock = own_answer(*classifier::find_dialect("bedrock"), error);
+  EXPECT_EQ(get(bedrock.head.headers, "x-amzn-errortype"), "ThrottlingException");
+  EXPECT_EQ(get(bedrock.head.headers, "x-amzn-requestid"), "id1");
+  EXPECT_EQ(bedrock.body, R"({"message":"m"})");
+  const auto openai = own_answer(*classifier::find_dialect("openai"), error);
+  EXPECT_EQ(get(openai.head.headers, "x-amzn-errortype"), "(none)");
+}
+
 TEST(AnswerHeaders, lead_an_upload_home_and_touch_no_other_url) {
   const std::string base = "https://generativelanguage.googleapis.com";
   const std::string home = "http://127.0.0.1:4600/gemini";

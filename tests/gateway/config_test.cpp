@@ -248,7 +248,7 @@ const Mistake kMistakes[] = {
     {"a dialect that nobody speaks",
      "upstreams: {mine: {dialect: openia, url: https://h}}\n",
      {"1:29: error: upstreams.mine.dialect: must be a dialect of this version: openai, anthropic, gemini, mistral, "
-      "cohere, ollama (is openia; "
+      "cohere, ollama, bedrock, azure, vertex (is openia; "
       "did you mean openai?)"},
      false},
     {"a name that cannot stand in a URL",
