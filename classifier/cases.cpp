@@ -21,6 +21,7 @@ constexpr Route kRoutes[] = {
     {"cohere", "chat", "/v2/chat"},
     {"cohere", "embed", "/v2/embed"},
     {"cohere", "rerank", "/v2/rerank"},
+    {"deepseek", "messages", "/anthropic/v1/messages"},
     {"ollama", "any", "/api/chat"},
     {"ollama", "api/chat", "/api/chat"},
     {"ollama", "api/generate", "/api/generate"},

@@ -27,7 +27,15 @@ std::span<const Dialect* const> dialects() {
                                  &dialect::gemini(),
                                  &dialect::mistral(),
                                  &dialect::cohere(),
-                                 &dialect::ollama()};
+                                 &dialect::ollama(),
+                                 &dialect::groq(),
+                                 &dialect::deepseek(),
+                                 &dialect::xai(),
+                                 &dialect::together(),
+                                 &dialect::fireworks(),
+                                 &dialect::openrouter(),
+                                 &dialect::vllm(),
+                                 &dialect::llamacpp()};
   return all;
 }
 

@@ -11,5 +11,13 @@ namespace classifier::dialect {
 [[nodiscard]] const Dialect& mistral();
 [[nodiscard]] const Dialect& cohere();
 [[nodiscard]] const Dialect& ollama();
+[[nodiscard]] const Dialect& groq();
+[[nodiscard]] const Dialect& deepseek();
+[[nodiscard]] const Dialect& xai();
+[[nodiscard]] const Dialect& together();
+[[nodiscard]] const Dialect& fireworks();
+[[nodiscard]] const Dialect& openrouter();
+[[nodiscard]] const Dialect& vllm();
+[[nodiscard]] const Dialect& llamacpp();
 
 }  // namespace classifier::dialect

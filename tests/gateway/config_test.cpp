@@ -412,12 +412,12 @@ TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
       {"mistral", {"mistral", "https://api.mistral.ai"}},
       {"cohere", {"cohere", "https://api.cohere.com"}},
       {"ollama", {"ollama", "http://127.0.0.1:11434"}},
-      {"groq", {"openai", "https://api.groq.com/openai"}},
-      {"deepseek", {"openai", "https://api.deepseek.com"}},
-      {"xai", {"openai", "https://api.x.ai"}},
-      {"together", {"openai", "https://api.together.xyz"}},
-      {"fireworks", {"openai", "https://api.fireworks.ai/inference"}},
-      {"openrouter", {"openai", "https://openrouter.ai/api"}},
+      {"groq", {"groq", "https://api.groq.com/openai"}},
+      {"deepseek", {"deepseek", "https://api.deepseek.com"}},
+      {"xai", {"xai", "https://api.x.ai"}},
+      {"together", {"together", "https://api.together.xyz"}},
+      {"fireworks", {"fireworks", "https://api.fireworks.ai/inference"}},
+      {"openrouter", {"openrouter", "https://openrouter.ai/api"}},
   };
   ASSERT_EQ(config.upstreams.size(), built_in.size());
   for (const auto& [name, what] : built_in) {
