@@ -175,6 +175,7 @@ ProviderAnswer answer_of(const Case& recorded) {
   answer.headers = &recorded.headers;
   answer.body = recorded.body;
   answer.transport = recorded.transport;
+  answer.rules = recorded.rules;
   return answer;
 }
 
@@ -251,7 +252,7 @@ Verdict judge(const Case& recorded) {
   if (!good || !recorded.dialect->is_stream(endpoint, facts, recorded.headers)) {
     return recorded.dialect->judge(endpoint, answer);
   }
-  const auto reader = recorded.dialect->stream_reader(endpoint, facts, recorded.headers, false);
+  const auto reader = recorded.dialect->stream_reader(endpoint, facts, recorded.headers, false, recorded.rules);
   reader->feed(recorded.body);
   return reader->finish(recorded.transport);
 }
@@ -274,7 +275,7 @@ ExpectedUsage usage_of(const Case& recorded) {
     (void)reader->finish(recorded.transport);
     usage = reader->usage();
   } else {
-    usage = recorded.dialect->read_usage(endpoint, facts, answer_of(recorded));
+    usage = recorded.dialect->read(endpoint, answer_of(recorded)).usage;
   }
   return {usage.model.empty() ? facts.model : usage.model, usage.tokens, usage.finish};
 }

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "budget/lane.h"
 #include "budget/retry_policy.h"
 #include "classifier/dialect.h"
+#include "classifier/rules.h"
 #include "gateway/config.h"
 #include "gateway/services.h"
 
@@ -22,6 +24,7 @@ struct Target {
   /// An operator has written a URL with a path, so what is missing in front of a caller's path is missing on purpose.
   bool url_is_complete = false;
   std::shared_ptr<const WireOptions> wire{};
+  std::vector<classifier::ExtraRule> rules{};  // config.rules as the classifier reads them.
 };
 
 /// The numbers of one configuration, shared by all calls that began under it.

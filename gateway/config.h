@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,18 @@ struct SecretSource {
   std::string name{};  // Path or variable.
   [[nodiscard]] bool given() const { return from != From::Nowhere; }
   bool operator==(const SecretSource&) const = default;
+};
+
+/// One of an operator's own verdict rows: what is given must all fit.
+struct RuleConfig {
+  int status = 0;      // 0: any.
+  std::string code{};  // Empty: any. "*" at either end.
+  std::string text{};  // Empty: any.
+  std::string cls{};   // A name that classifier::name_of() gives.
+  std::optional<bool> retryable{};
+  std::string file{};  // Where it stands.
+  int line = 0;
+  bool operator==(const RuleConfig&) const = default;
 };
 
 struct UpstreamConfig {
@@ -34,6 +47,7 @@ struct UpstreamConfig {
     bool operator==(const Timeouts&) const = default;
   } timeouts{};
   std::vector<std::string> replay_safe{};  // Further POST paths that may be repeated after their body was sent.
+  std::vector<RuleConfig> rules{};         // classifier.rules
   bool operator==(const UpstreamConfig&) const = default;
 };
 

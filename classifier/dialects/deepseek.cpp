@@ -27,6 +27,11 @@ constexpr PathRow kPaths[] = {
 constexpr std::string_view kResources[] = {"models", "user", "beta", "anthropic"};
 constexpr std::string_view kUnversioned[] = {"beta", "anthropic"};
 
+constexpr Rule kRules[] = {
+    // All that it says of a prompt which its censor does not like; the type is that of any bad request.
+    {k400 | kNone, "", "content exists risk", ContentPolicy},
+};
+
 constexpr StatusOf kStatuses[] = {
     {QuotaExhausted, 402},
 };
@@ -34,7 +39,7 @@ constexpr StatusOf kStatuses[] = {
 constexpr DialectTable kTable{.name = "deepseek",
                               .versions = kVersions,
                               .paths = kPaths,
-                              .rules = {},
+                              .rules = kRules,
                               .statuses = kStatuses,
                               .request_id_header = "x-ds-trace-id",
                               .family = &families::kOpenAi,

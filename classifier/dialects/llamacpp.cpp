@@ -52,6 +52,7 @@ constexpr std::string_view kUnversioned[] = {"rerank",
 constexpr Rule kRules[] = {
     // An input beyond its batch never fits, whatever its 500 says.
     {k5xx, "", "physical batch size", TooLarge},
+    {k5xx, "", "context size*exceeded", ContextLength},
     {k5xx, "", "exceed*context size", ContextLength},
     {kAny, "not_supported", "", InvalidRequest},
 };

@@ -28,6 +28,8 @@ constexpr std::string_view kResources[] = {
     "models", "files", "fine-tunes", "endpoints", "batches", "videos", "evaluation", "hardware", "tci"};
 
 constexpr Rule kRules[] = {
+    // A deployment that is switched off does not come by waiting.
+    {k400 | k404, "*endpoint_not_running", "", NotFound},
     // Input and output together do not fit; its other 403s are about who may.
     {k403, "", "tokens*must be <=", ContextLength},
     {k403, "", "context length", ContextLength},

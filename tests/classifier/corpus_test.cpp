@@ -171,6 +171,14 @@ TEST(Corpus, every_recorded_failure_of_a_spoken_dialect_is_judged_right) {
   for (const auto& [provider, least] : kLeast) EXPECT_GE(tallies[provider].cases, least.failures) << provider;
 }
 
+/// Written from the providers' documents and from reports of their users before anybody looked at what comes of them.
+TEST(Corpus, cases_that_the_rules_were_not_made_for_are_judged_right) {
+  std::map<std::string, Tally> tallies;
+  judge_all("fresh.jsonl", tallies);
+  print(tallies);
+  for (const auto& [provider, least] : kLeast) EXPECT_GE(tallies[provider].cases, 10) << provider;
+}
+
 TEST(Corpus, every_recorded_usage_of_a_spoken_dialect_is_read_right) {
   std::map<std::string, Tally> tallies;
   for (const UsageCase& c : cases_of("usage.jsonl", classifier::read_usage_case)) {
