@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "classifier/cases.h"
+#include "cli/config.h"
 #include "gateway/config.h"
 #include "gateway/config_values.h"
 #include "gateway/verdict_rules.h"
@@ -147,10 +148,10 @@ bool add_header(const std::string& text, classifier::Headers& into) {
 
 /// Dialect and rules of an upstream of a configuration; the error says what is wrong.
 std::expected<void, std::string> take_upstream(const Arguments& arguments, Case& into) {
-  const std::string file = arguments.get("--config");
+  const std::string file = config_file(arguments);
   const std::string name = arguments.get("--upstream");
   const gateway::Loaded loaded = gateway::load_config(file);
-  if (!loaded.usable()) return std::unexpected(file + " is not usable; see callgate config check");
+  if (!loaded.usable()) return std::unexpected("the configuration has errors; callgate validate lists them");
   std::vector<std::string> names;
   for (const gateway::UpstreamConfig& upstream : loaded.config.upstreams) {
     names.push_back(upstream.name);
