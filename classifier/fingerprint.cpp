@@ -102,7 +102,8 @@ Fingerprint fingerprint_of(std::string_view dialect, int status, const Headers* 
     made.words += code ? std::string_view{word} : kMask;
   }
   made.text = masked(facts.text);
-  const std::string whole = std::string{dialect} + '\n' + std::to_string(status) + '\n' + made.words + '\n' + made.text;
+  const std::string whole =
+      std::string{dialect} + '\n' + std::to_string(status) + '\n' + made.words + '\n' + made.text;
   made.id = hex_of(hash_of(whole), 12);
   return made;
 }

@@ -10,7 +10,8 @@
 namespace classifier {
 
 /// `text` with all that differs from call to call, or could be somebody's, in place of which "#" stands: quotations,
-/// URLs, addresses of mail, hex, UUIDs, ids, keys and numbers. Lower case, one blank between words, at most 512 bytes.
+/// URLs, addresses of mail, hex, UUIDs, ids, keys and numbers. Lower case, one blank between words, at most 512
+/// bytes.
 [[nodiscard]] std::string masked(std::string_view text);
 
 struct Fingerprint {

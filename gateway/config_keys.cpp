@@ -261,8 +261,9 @@ constexpr Key kKeys[] = {
     {.path = "upstreams.*.classifier.rules",
      .type = Type::List,
      .standard = "[]",
-     .meaning = "Verdict rows of your own, tried in their order before the dialect's. A row needs `class` and at least "
-                "one of `status`, `code` and `text`; all that it gives must fit."},
+     .meaning =
+         "Verdict rows of your own, tried in their order before the dialect's. A row needs `class` and at least "
+         "one of `status`, `code` and `text`; all that it gives must fit."},
     {.path = "upstreams.*.classifier.rules[].status",
      .type = Type::Integer,
      .meaning = "HTTP status of the answer, or one that an error inside it names.",
@@ -270,13 +271,15 @@ constexpr Key kKeys[] = {
      .example = "520"},
     {.path = "upstreams.*.classifier.rules[].code",
      .type = Type::Text,
-     .meaning = "The provider's code, type or reason, in any spelling (`rateLimited` is `rate_limited`); `*` at either "
-                "end stands for more.",
+     .meaning =
+         "The provider's code, type or reason, in any spelling (`rateLimited` is `rate_limited`); `*` at either "
+         "end stands for more.",
      .example = "insufficient_*"},
     {.path = "upstreams.*.classifier.rules[].text",
      .type = Type::Text,
-     .meaning = "A part of the message, from the start of a word; case does not matter, `*` stands for up to 80 bytes. "
-                "What the provider quotes is not searched.",
+     .meaning =
+         "A part of the message, from the start of a word; case does not matter, `*` stands for up to 80 bytes. "
+         "What the provider quotes is not searched.",
      .example = "model*is warming up"},
     {.path = "upstreams.*.classifier.rules[].class",
      .type = Type::Word,

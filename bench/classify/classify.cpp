@@ -65,8 +65,7 @@ double read_ns(const classifier::Dialect& dialect, std::string_view path, int st
   const classifier::Headers head{{"Content-Type", "application/json"}};
   const classifier::Endpoint endpoint = dialect.endpoint("POST", path);
   return median_ns(calls, [&] {
-    const classifier::Judged judged =
-        dialect.read(endpoint, {.status = status, .headers = &head, .body = body});
+    const classifier::Judged judged = dialect.read(endpoint, {.status = status, .headers = &head, .body = body});
     sink += static_cast<std::uint64_t>(judged.verdict.cls) +
             static_cast<std::uint64_t>(judged.usage.tokens ? judged.usage.tokens->input : 1);
   });

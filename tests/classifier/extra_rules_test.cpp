@@ -82,8 +82,8 @@ TEST(ExtraRules, judge_errors_inside_streams) {
   const std::vector<ExtraRule> rules{rule(0, "weird", "", Class::Overloaded)};
   const classifier::Dialect& openai = *classifier::find_dialect("openai");
   const Headers head{{"Content-Type", "text/event-stream"}};
-  const auto reader = openai.stream_reader(
-      openai.endpoint("POST", "/v1/chat/completions"), {.stream = true}, head, false, rules);
+  const auto reader =
+      openai.stream_reader(openai.endpoint("POST", "/v1/chat/completions"), {.stream = true}, head, false, rules);
   reader->feed("data: {\"error\":{\"code\":\"weird\",\"message\":\"x\"}}\n\n");
   ASSERT_TRUE(reader->error());
   EXPECT_EQ(reader->error()->rule, "here");

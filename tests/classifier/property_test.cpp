@@ -1,5 +1,6 @@
-// Goal: what does not matter changes nothing. Method: the recorded cases and made-up ones, varied by seeds: bytes split
-// anywhere, members shuffled and added, white space, encodings; words of errors put where a model or a prompt puts them.
+// Goal: what does not matter changes nothing. Method: the recorded cases and made-up ones, varied by seeds: bytes
+// split anywhere, members shuffled and added, white space, encodings; words of errors put where a model or a prompt
+// puts them.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +22,6 @@ namespace {
 using classifier::Case;
 using classifier::Class;
 using classifier::Headers;
-using classifier_tests::told;
 using Json = nlohmann::ordered_json;
 
 constexpr unsigned kSeeds = 6;
@@ -56,11 +56,12 @@ Json varied(const Json& json, std::mt19937& chance, int depth = 0) {
   return out;
 }
 
-std::string verdict_of(const Case& recorded) { return told(classifier::judge(recorded)); }
+std::string verdict_text(const Case& recorded) { return classifier_tests::told(classifier::judge(recorded)); }
 
-std::string usage_of(const Case& recorded) {
+std::string usage_text(const Case& recorded) {
   const classifier::ExpectedUsage usage = classifier::usage_of(recorded);
-  return told(classifier::Usage{.tokens = usage.tokens, .model = usage.model, .finish = usage.finish});
+  return classifier_tests::told(
+      classifier::Usage{.tokens = usage.tokens, .model = usage.model, .finish = usage.finish});
 }
 
 /// Another body of the same meaning; nothing for what is no plain JSON.
@@ -72,8 +73,7 @@ std::string rewritten(const Case& recorded, std::mt19937& chance) {
 
 Case packed(Case recorded, int window_bits) {
   recorded.body = classifier_tests::deflated(recorded.body, window_bits);
-  recorded.headers.push_back(
-      {"Content-Encoding", window_bits == classifier_tests::kGzip ? "gzip" : "deflate"});
+  recorded.headers.push_back({"Content-Encoding", window_bits == classifier_tests::kGzip ? "gzip" : "deflate"});
   return recorded;
 }
 
@@ -83,16 +83,16 @@ TEST(Property, order_white_space_unrelated_members_and_encoding_change_no_verdic
     for (const std::string& line : lines_of(file)) {
       const auto recorded = classifier::read_verdict_case(line);
       ASSERT_TRUE(recorded) << line;
-      const std::string want = verdict_of(*recorded);
+      const std::string want = verdict_text(*recorded);
       for (unsigned seed = 0; seed < kSeeds; ++seed) {
         std::mt19937 chance{seed};
         Case other = *recorded;
         other.body = rewritten(*recorded, chance);
         if (other.body.empty()) break;
         ++varied_cases;
-        EXPECT_EQ(verdict_of(other), want) << recorded->id << " seed " << seed << '\n' << other.body;
-        EXPECT_EQ(verdict_of(packed(other, classifier_tests::kGzip)), want) << recorded->id;
-        EXPECT_EQ(verdict_of(packed(other, classifier_tests::kRawDeflate)), want) << recorded->id;
+        EXPECT_EQ(verdict_text(other), want) << recorded->id << " seed " << seed << '\n' << other.body;
+        EXPECT_EQ(verdict_text(packed(other, classifier_tests::kGzip)), want) << recorded->id;
+        EXPECT_EQ(verdict_text(packed(other, classifier_tests::kRawDeflate)), want) << recorded->id;
       }
     }
   }
@@ -103,14 +103,14 @@ TEST(Property, order_white_space_unrelated_members_and_encoding_change_no_usage)
   for (const std::string& line : lines_of("usage.jsonl")) {
     const auto recorded = classifier::read_usage_case(line);
     ASSERT_TRUE(recorded) << line;
-    const std::string want = usage_of(*recorded);
+    const std::string want = usage_text(*recorded);
     for (unsigned seed = 0; seed < kSeeds; ++seed) {
       std::mt19937 chance{seed};
       Case other = *recorded;
       other.body = rewritten(*recorded, chance);
       if (other.body.empty()) break;
-      EXPECT_EQ(usage_of(other), want) << recorded->id << " seed " << seed << '\n' << other.body;
-      EXPECT_EQ(usage_of(packed(other, classifier_tests::kGzip)), want) << recorded->id;
+      EXPECT_EQ(usage_text(other), want) << recorded->id << " seed " << seed << '\n' << other.body;
+      EXPECT_EQ(usage_text(packed(other, classifier_tests::kGzip)), want) << recorded->id;
     }
   }
 }
@@ -147,17 +147,17 @@ TEST(Property, an_error_quoted_in_generated_content_makes_no_verdict) {
                   {"finish_reason", "COMPLETE"},
                   {"message", {{"role", "assistant"}, {"content", {{{"type", "text"}, {"text", text}}}}}}};
       } else if (path == "/v1/chat/completions") {
-        answer = {{"id", "x"},
-                  {"choices",
-                   {{{"index", 0},
-                     {"message", {{"role", "assistant"}, {"content", text}}},
-                     {"finish_reason", "stop"}}}}};
+        answer = {
+            {"id", "x"},
+            {"choices",
+             {{{"index", 0}, {"message", {{"role", "assistant"}, {"content", text}}}, {"finish_reason", "stop"}}}}};
       } else {
         continue;  // Dialects with a language of their own are looked at in their tests.
       }
       const Headers head{{"Content-Type", "application/json"}};
       const std::string body = answer.dump();
-      EXPECT_EQ(told(dialect->judge(endpoint, {.status = 200, .headers = &head, .body = body})), "none")
+      EXPECT_EQ(classifier_tests::told(dialect->judge(endpoint, {.status = 200, .headers = &head, .body = body})),
+                "none")
           << dialect->name() << '\n'
           << body;
     }
@@ -171,10 +171,11 @@ TEST(Property, an_error_quoted_in_the_echo_of_a_prompt_makes_no_verdict) {
     for (const std::string_view text : kQuoted) {
       for (const char quote : {'"', '\'', '`'}) {
         if (text.find(quote) != std::string_view::npos) continue;
-        const std::string message = std::string{"Invalid value: "} + quote + std::string{text} + quote + ". Use another.";
+        const std::string message =
+            std::string{"Invalid value: "} + quote + std::string{text} + quote + ". Use another.";
         const std::string body =
             Json{{"error", {{"message", message}, {"type", "invalid_request_error"}, {"param", "input"}}}}.dump();
-        EXPECT_EQ(told(dialect->judge(endpoint, {.status = 400, .headers = &head, .body = body})),
+        EXPECT_EQ(classifier_tests::told(dialect->judge(endpoint, {.status = 400, .headers = &head, .body = body})),
                   "invalid_request final")
             << dialect->name() << '\n'
             << body;
@@ -195,7 +196,8 @@ TEST(Property, parts_of_usage_are_never_negative_nor_more_than_their_total) {
       std::mt19937 chance{seed};
       Json flat = json.flatten();
       for (auto& [key, value] : flat.items()) {
-        const bool counts = value.is_number() && (key.find("oken") != std::string::npos || key.find("count") != std::string::npos);
+        const bool counts =
+            value.is_number() && (key.find("oken") != std::string::npos || key.find("count") != std::string::npos);
         if (counts && chance() % 2 == 0) value = kNumbers[chance() % std::size(kNumbers)];
       }
       Case other = *recorded;

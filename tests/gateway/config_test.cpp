@@ -20,6 +20,7 @@
 #include "gateway/config_keys.h"
 #include "gateway/config_print.h"
 #include "gateway/config_values.h"
+#include "gateway/verdict_rules.h"
 
 namespace {
 
@@ -1131,6 +1132,74 @@ TEST(ConfigMutations, never_crash_and_every_problem_has_a_place) {
   }
   EXPECT_GT(accepted, 50U) << "else the schema was hardly asked";
   EXPECT_LT(accepted, 500U) << "else the mutations are too tame";
+}
+
+/// An upstream with these rules, a row a line.
+Loaded with_rules(std::string_view rows) {
+  return parse(
+      "upstreams:\n  lab:\n    dialect: vllm\n    url: http://127.0.0.1:8000\n    classifier:\n      rules:\n" +
+      std::string{rows});
+}
+
+TEST(VerdictRules, are_read_with_the_place_where_they_stand) {
+  const Loaded loaded = with_rules(
+      "        - {status: 520, class: overloaded}\n"
+      "        - code: \"warm_*\"\n"
+      "          text: not Ready\n"
+      "          class: permission\n"
+      "          retryable: true\n");
+  ASSERT_TRUE(loaded.usable());
+  Config config = loaded.config;
+  const auto& rules = upstream(config, "lab")->rules;
+  ASSERT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules[0], (gateway::RuleConfig{.status = 520, .cls = "overloaded", .file = rules[0].file, .line = 7}));
+  EXPECT_EQ(rules[1],
+            (gateway::RuleConfig{.code = "warm_*",
+                                 .text = "not Ready",
+                                 .cls = "permission",
+                                 .retryable = true,
+                                 .file = rules[0].file,
+                                 .line = 8}));
+  const auto read = gateway::classifier_rules(*upstream(config, "lab"));
+  EXPECT_EQ(read[1].name, rules[0].file + ":8: upstreams.lab.classifier.rules[1]");
+  EXPECT_EQ(read[1].text, "not ready");
+  EXPECT_EQ(read[1].word, "warm");
+  EXPECT_TRUE(read[1].open_back);
+  const auto shown = std::ranges::find_if(
+      loaded.settings, [](const auto& s) { return gateway::text_of(s.path) == "upstreams.lab.classifier.rules"; });
+  ASSERT_NE(shown, loaded.settings.end());
+  EXPECT_TRUE(shown->value.starts_with("[{status: 520, class: overloaded}, {code: ")) << shown->value;
+}
+
+TEST(VerdictRules, that_cannot_work_are_errors) {
+  const struct {
+    std::string_view rows;
+    std::string_view path;
+    std::string_view said;
+  } kCases[] = {
+      {"        - {status: 520, class: overload}\n", "[0].class", "overloaded"},
+      {"        - {class: overloaded}\n", "[0]", "at least one of status, code and text"},
+      {"        - {status: 520}\n", "[0]", "needs class"},
+      {"        - {}\n", "[0]", "needs class"},
+      {"        - {status: 99, class: overloaded}\n", "[0].status", "between"},
+      {"        - {status: 204, class: overloaded}\n", "[0].status", "can never fit"},
+      {"        - {code: \"*\", class: overloaded}\n", "[0].code", "can never fit"},
+      {"        - {text: \" \", class: overloaded}\n", "[0].text", "can never fit"},
+      {"        - {status: 520, class: overloaded}\n        - {status: 520, code: x, class: timeout}\n",
+       "[1]",
+       "line 7"},
+      {"        - {status: 520, class: overloaded, colour: red}\n", "[0].colour", "unknown key"},
+      {"        - 520\n", "[0]", "must be a map"},
+  };
+  for (const auto& c : kCases) {
+    const Loaded loaded = with_rules(c.rows);
+    EXPECT_FALSE(loaded.usable()) << c.rows;
+    ASSERT_FALSE(loaded.problems.empty()) << c.rows;
+    const std::string path = loaded.problems[0].path;
+    EXPECT_TRUE(path.starts_with("upstreams.lab.classifier.rules") && path.ends_with(c.path)) << path << '\n'
+                                                                                              << c.rows;
+    EXPECT_NE(loaded.problems[0].message.find(c.said), std::string::npos) << loaded.problems[0].message;
+  }
 }
 
 }  // namespace
