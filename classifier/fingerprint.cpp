@@ -109,12 +109,12 @@ Fingerprint fingerprint_of(std::string_view dialect, int status, const Headers* 
 }
 
 std::string case_line(const Fingerprint& fingerprint, std::string_view dialect, int status) {
-  std::string error = "{\"error\":{\"message\":" + quoted(fingerprint.text);
-  if (!fingerprint.words.empty()) error += ",\"code\":" + quoted(fingerprint.words);
+  std::string error = "{\"error\":{\"message\":" + classifier::quoted(fingerprint.text);
+  if (!fingerprint.words.empty()) error += ",\"code\":" + classifier::quoted(fingerprint.words);
   error += "}}";
-  return "{\"id\":" + quoted("unknown-" + fingerprint.id) + ",\"provider\":" + quoted(dialect) +
+  return "{\"id\":" + classifier::quoted("unknown-" + fingerprint.id) + ",\"provider\":" + classifier::quoted(dialect) +
          ",\"endpoint\":\"any\",\"status\":" + (status == 0 ? std::string{"null"} : std::to_string(status)) +
-         ",\"headers\":{},\"body\":" + quoted(error) + ",\"stream\":false,\"transport\":null}";
+         ",\"headers\":{},\"body\":" + classifier::quoted(error) + ",\"stream\":false,\"transport\":null}";
 }
 
 }  // namespace classifier

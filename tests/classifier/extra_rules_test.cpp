@@ -17,7 +17,6 @@ using classifier::Class;
 using classifier::ExtraRule;
 using classifier::Headers;
 using classifier::Verdict;
-using classifier_tests::told;
 
 ExtraRule rule(int status, std::string_view code, std::string_view text, Class cls,
                std::optional<bool> retryable = {}) {
@@ -39,11 +38,11 @@ Verdict judge(const std::vector<ExtraRule>& rules, int status, std::string_view 
 TEST(ExtraRules, speak_first_and_are_named) {
   const std::vector<ExtraRule> rules{rule(520, "", "", Class::Overloaded)};
   const Verdict verdict = judge(rules, 520, "x");
-  EXPECT_EQ(told(verdict), "overloaded retryable");
+  EXPECT_EQ(classifier_tests::told(verdict), "overloaded retryable");
   EXPECT_EQ(verdict.rule, "here");
   EXPECT_FALSE(verdict.unexplained);
-  EXPECT_EQ(told(judge(rules, 521, "x")), "server_error retryable");
-  EXPECT_EQ(told(judge({rule(429, "insufficient_quota", "", Class::RateLimited)},
+  EXPECT_EQ(classifier_tests::told(judge(rules, 521, "x")), "server_error retryable");
+  EXPECT_EQ(classifier_tests::told(judge({rule(429, "insufficient_quota", "", Class::RateLimited)},
                        429,
                        R"({"error":{"code":"insufficient_quota"}})")),
             "rate_limited retryable")
@@ -52,7 +51,7 @@ TEST(ExtraRules, speak_first_and_are_named) {
 
 TEST(ExtraRules, fit_when_all_that_they_give_fits) {
   const std::vector<ExtraRule> rules{rule(400, "warm*", "model*warming up", Class::Overloaded)};
-  EXPECT_EQ(told(judge(rules, 400, R"({"error":{"code":"WARMING_UP","message":"The model x is warming up."}})")),
+  EXPECT_EQ(classifier_tests::told(judge(rules, 400, R"({"error":{"code":"WARMING_UP","message":"The model x is warming up."}})")),
             "overloaded retryable");
   for (const auto& [status, body] : {std::pair{409, R"({"error":{"code":"warming","message":"model warming up"}})"},
                                      std::pair{400, R"({"error":{"code":"cold","message":"model warming up"}})"},
@@ -70,11 +69,11 @@ TEST(ExtraRules, look_at_either_status_of_an_answer_that_has_two) {
 
 TEST(ExtraRules, have_the_last_word_on_retryable) {
   const Headers no{{"x-should-retry", "false"}, {"retry-after", "3"}};
-  EXPECT_EQ(told(judge({rule(402, "", "", Class::QuotaExhausted, true)}, 402, "", no)),
+  EXPECT_EQ(classifier_tests::told(judge({rule(402, "", "", Class::QuotaExhausted, true)}, 402, "", no)),
             "quota_exhausted retryable 3000 ms");
-  EXPECT_EQ(told(judge({rule(503, "", "", Class::Overloaded, false)}, 503, "", {{"x-should-retry", "true"}})),
+  EXPECT_EQ(classifier_tests::told(judge({rule(503, "", "", Class::Overloaded, false)}, 503, "", {{"x-should-retry", "true"}})),
             "overloaded final");
-  EXPECT_EQ(told(judge({rule(503, "", "", Class::Overloaded)}, 503, "", no)), "overloaded final")
+  EXPECT_EQ(classifier_tests::told(judge({rule(503, "", "", Class::Overloaded)}, 503, "", no)), "overloaded final")
       << "without a word of the rule the provider's counts";
 }
 
