@@ -112,7 +112,8 @@ std::string case_line(const Fingerprint& fingerprint, std::string_view dialect, 
   std::string error = "{\"error\":{\"message\":" + classifier::quoted(fingerprint.text);
   if (!fingerprint.words.empty()) error += ",\"code\":" + classifier::quoted(fingerprint.words);
   error += "}}";
-  return "{\"id\":" + classifier::quoted("unknown-" + fingerprint.id) + ",\"provider\":" + classifier::quoted(dialect) +
+  return "{\"id\":" + classifier::quoted("unknown-" + fingerprint.id) +
+         ",\"provider\":" + classifier::quoted(dialect) +
          ",\"endpoint\":\"any\",\"status\":" + (status == 0 ? std::string{"null"} : std::to_string(status)) +
          ",\"headers\":{},\"body\":" + classifier::quoted(error) + ",\"stream\":false,\"transport\":null}";
 }

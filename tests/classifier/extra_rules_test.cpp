@@ -43,15 +43,16 @@ TEST(ExtraRules, speak_first_and_are_named) {
   EXPECT_FALSE(verdict.unexplained);
   EXPECT_EQ(classifier_tests::told(judge(rules, 521, "x")), "server_error retryable");
   EXPECT_EQ(classifier_tests::told(judge({rule(429, "insufficient_quota", "", Class::RateLimited)},
-                       429,
-                       R"({"error":{"code":"insufficient_quota"}})")),
+                                         429,
+                                         R"({"error":{"code":"insufficient_quota"}})")),
             "rate_limited retryable")
       << "before the dialect's own and the common ones";
 }
 
 TEST(ExtraRules, fit_when_all_that_they_give_fits) {
   const std::vector<ExtraRule> rules{rule(400, "warm*", "model*warming up", Class::Overloaded)};
-  EXPECT_EQ(classifier_tests::told(judge(rules, 400, R"({"error":{"code":"WARMING_UP","message":"The model x is warming up."}})")),
+  EXPECT_EQ(classifier_tests::told(
+                judge(rules, 400, R"({"error":{"code":"WARMING_UP","message":"The model x is warming up."}})")),
             "overloaded retryable");
   for (const auto& [status, body] : {std::pair{409, R"({"error":{"code":"warming","message":"model warming up"}})"},
                                      std::pair{400, R"({"error":{"code":"cold","message":"model warming up"}})"},
@@ -71,7 +72,8 @@ TEST(ExtraRules, have_the_last_word_on_retryable) {
   const Headers no{{"x-should-retry", "false"}, {"retry-after", "3"}};
   EXPECT_EQ(classifier_tests::told(judge({rule(402, "", "", Class::QuotaExhausted, true)}, 402, "", no)),
             "quota_exhausted retryable 3000 ms");
-  EXPECT_EQ(classifier_tests::told(judge({rule(503, "", "", Class::Overloaded, false)}, 503, "", {{"x-should-retry", "true"}})),
+  EXPECT_EQ(classifier_tests::told(
+                judge({rule(503, "", "", Class::Overloaded, false)}, 503, "", {{"x-should-retry", "true"}})),
             "overloaded final");
   EXPECT_EQ(classifier_tests::told(judge({rule(503, "", "", Class::Overloaded)}, 503, "", no)), "overloaded final")
       << "without a word of the rule the provider's counts";

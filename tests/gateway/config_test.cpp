@@ -918,7 +918,10 @@ TEST(ConfigTable, says_of_every_key_what_it_means_with_a_default_or_an_example_t
     EXPECT_FALSE(key.meaning.empty());
     const bool value =
         key.type != gateway::Type::Map && key.type != gateway::Type::List && key.type != gateway::Type::Anything;
-    EXPECT_EQ(key.apply != nullptr, value && key.later.empty()) << "in this version means: it goes somewhere";
+    // A list of maps is taken whole.
+    const bool item = key.path.find("[]") != std::string_view::npos;
+    EXPECT_EQ(key.apply != nullptr, value && !item && key.later.empty())
+        << "in this version means: it goes somewhere";
     if (!value || key.type == gateway::Type::Secret) continue;
     EXPECT_FALSE(key.standard.empty() && key.example.empty());
     for (const std::string_view text : {key.standard, key.example}) {
