@@ -24,6 +24,7 @@ constexpr Route kRoutes[] = {
     {"cohere", "chat", "/v2/chat"},
     {"cohere", "embed", "/v2/embed"},
     {"cohere", "rerank", "/v2/rerank"},
+    {"deepseek", "messages", "/anthropic/v1/messages"},
     {"ollama", "any", "/api/chat"},
     {"ollama", "api/chat", "/api/chat"},
     {"ollama", "api/generate", "/api/generate"},
@@ -168,6 +169,7 @@ ProviderAnswer answer_of(const Case& recorded) {
   answer.headers = &recorded.headers;
   answer.body = recorded.body;
   answer.transport = recorded.transport;
+  answer.rules = recorded.rules;
   return answer;
 }
 
@@ -244,7 +246,7 @@ Verdict judge(const Case& recorded) {
   if (!good || !recorded.dialect->is_stream(endpoint, facts, recorded.headers)) {
     return recorded.dialect->judge(endpoint, answer);
   }
-  const auto reader = recorded.dialect->stream_reader(endpoint, facts, recorded.headers, false);
+  const auto reader = recorded.dialect->stream_reader(endpoint, facts, recorded.headers, false, recorded.rules);
   reader->feed(recorded.body);
   return reader->finish(recorded.transport);
 }
@@ -267,7 +269,7 @@ ExpectedUsage usage_of(const Case& recorded) {
     (void)reader->finish(recorded.transport);
     usage = reader->usage();
   } else {
-    usage = recorded.dialect->read_usage(endpoint, facts, answer_of(recorded));
+    usage = recorded.dialect->read(endpoint, answer_of(recorded)).usage;
   }
   return {usage.model.empty() ? facts.model : usage.model, usage.tokens, usage.finish};
 }

@@ -11,8 +11,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "classifier/dialect.h"
+#include "classifier/rules.h"
 
 namespace classifier {
 
@@ -27,6 +29,7 @@ struct Case {
   std::string body{};
   bool stream = false;
   std::optional<Transport> transport{};
+  std::vector<ExtraRule> rules{};  // Of the upstream that it came from.
 };
 
 struct ExpectedVerdict {

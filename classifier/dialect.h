@@ -30,7 +30,8 @@ enum class Operation : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Operation operation);  // "chat", "responses", … as metric label.
 
-struct Family;  // reading.h
+struct Family;     // reading.h
+struct ExtraRule;  // rules.h
 
 /// What a method and path below an upstream mean to its dialect.
 struct Endpoint {
@@ -104,6 +105,16 @@ struct ProviderAnswer {
   bool truncated = false;                // `body` is only the beginning (it was longer than what is kept).
   /// What a date in a hint is measured against if the answer has no Date header.
   std::optional<std::chrono::system_clock::time_point> now{};
+  /// The upstream's own rules, tried first.
+  std::span<const ExtraRule> rules{};
+  /// Usage is looked for also where nothing else of the body matters.
+  bool usage_wanted = true;
+};
+
+/// What came of a whole answer.
+struct Judged {
+  Verdict verdict{};
+  Usage usage{};
 };
 
 /// Reads a stream as its bytes come: which of them may go on now, whether content has begun, how it ended.
@@ -173,16 +184,21 @@ class Dialect {
   /// cannot.
   [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
 
-  [[nodiscard]] virtual Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const = 0;
-  [[nodiscard]] virtual Usage read_usage(const Endpoint& endpoint, const RequestFacts& facts,
-                                         const ProviderAnswer& answer) const = 0;
+  /// Verdict and usage, in one pass over the body.
+  [[nodiscard]] virtual Judged read(const Endpoint& endpoint, const ProviderAnswer& answer) const = 0;
+  [[nodiscard]] Verdict judge(const Endpoint& endpoint, ProviderAnswer answer) const {
+    answer.usage_wanted = false;
+    return read(endpoint, answer).verdict;
+  }
   /// Does this head begin a stream that StreamReader understands?
   [[nodiscard]] virtual bool is_stream(const Endpoint& endpoint, const RequestFacts& facts,
                                        const Headers& head) const = 0;
-  /// `hide_usage`: the usage chunk was asked for by us alone; it is read and left out.
+  /// `hide_usage`: the usage chunk was asked for by us alone; it is read and left out. `rules`: the upstream's own,
+  /// which outlive the reader.
   [[nodiscard]] virtual std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint,
                                                                     const RequestFacts& facts, const Headers& head,
-                                                                    bool hide_usage) const = 0;
+                                                                    bool hide_usage,
+                                                                    std::span<const ExtraRule> rules = {}) const = 0;
 
   /// Our own error as this dialect's JSON body.
   [[nodiscard]] virtual std::string error_body(const OwnError& error) const = 0;

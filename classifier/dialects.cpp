@@ -30,7 +30,15 @@ std::span<const Dialect* const> dialects() {
                                  &dialect::ollama(),
                                  &dialect::bedrock(),
                                  &dialect::azure(),
-                                 &dialect::vertex()};
+                                 &dialect::vertex(),
+                                 &dialect::groq(),
+                                 &dialect::deepseek(),
+                                 &dialect::xai(),
+                                 &dialect::together(),
+                                 &dialect::fireworks(),
+                                 &dialect::openrouter(),
+                                 &dialect::vllm(),
+                                 &dialect::llamacpp()};
   return all;
 }
 

@@ -319,6 +319,7 @@ ErrorFacts read_error(int status, const Headers* headers, std::string_view body)
   }
   reader.document(body);
   ErrorFacts facts = std::move(reader.facts);
+  facts.answered = status;
   facts.status = effective_status(status, reader.status);
   facts.text = own_words(reader.text);
   if (asks_more_than_limit(facts.text)) facts.words.push_back(letters_of("request_above_limit"));

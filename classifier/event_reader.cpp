@@ -94,7 +94,7 @@ class EventReader final : public StreamReader {
     if (!event.has_data) return false;
     ++events_;
     reading_.begin_event();
-    const bool whole = family_.read_event(event.name, PaddedJson{event.data}, reading_);
+    const bool whole = balanced(event.data) && family_.read_event(event.name, PaddedJson{event.data}, reading_);
     readable_ = readable_ || whole;
     // SDKs raise on the name alone, whatever its data are.
     if (event.name == "error" && reading_.error.empty()) reading_.error = event.data.empty() ? "{}" : event.data;
@@ -133,7 +133,7 @@ class EventReader final : public StreamReader {
   }
 
   const Family& family_;
-  std::span<const Rule> rules_;
+  RuleSet rules_;
   Headers head_;
   const Dialect& dialect_;
   std::string (*error_document_)(std::string_view event, const SaidError& said);
@@ -155,11 +155,12 @@ std::unique_ptr<StreamReader> make_event_reader(const EventReaderOptions& option
   return std::make_unique<EventReader>(options);
 }
 
-Verdict judge_error(std::span<const Rule> rules, int status, const Headers* headers, std::string_view body,
+Verdict judge_error(const RuleSet& rules, int status, const Headers* headers, std::string_view body,
                     std::optional<std::chrono::system_clock::time_point> now) {
   const ErrorFacts facts = read_error(status, headers, body);
-  Verdict verdict = verdict_of(rules, facts);
-  if (headers != nullptr && !never_retryable(verdict.cls)) {
+  bool by_operator = false;
+  Verdict verdict = verdict_of(rules, facts, by_operator);
+  if (headers != nullptr && !by_operator && !never_retryable(verdict.cls)) {
     if (const auto should = find(*headers, "x-should-retry")) {
       if (same_name(trimmed(*should), "true")) verdict.retryable = true;
       if (same_name(trimmed(*should), "false")) verdict.retryable = false;

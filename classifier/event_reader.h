@@ -2,7 +2,6 @@
 // What came of a stream of events? The one StreamReader; families tell it what an event means.
 
 #include <memory>
-#include <span>
 
 #include "classifier/dialect.h"
 #include "classifier/reading.h"
@@ -13,7 +12,7 @@ namespace classifier {
 
 struct EventReaderOptions {
   const Family* family = nullptr;
-  std::span<const Rule> rules{};
+  RuleSet rules{};
   const Headers* head = nullptr;  // Read at once, not kept.
   bool hide_usage = false;
   Framing framing = Framing::Events;
@@ -23,8 +22,8 @@ struct EventReaderOptions {
 [[nodiscard]] std::unique_ptr<StreamReader> make_event_reader(const EventReaderOptions& options);
 
 /// Verdict on an error that the provider put into words, with its hint; `now` for dates without a Date header.
-[[nodiscard]] Verdict judge_error(std::span<const Rule> rules, int status, const Headers* headers,
-                                  std::string_view body, std::optional<std::chrono::system_clock::time_point> now);
+[[nodiscard]] Verdict judge_error(const RuleSet& rules, int status, const Headers* headers, std::string_view body,
+                                  std::optional<std::chrono::system_clock::time_point> now);
 /// An answer that says no.
 [[nodiscard]] Verdict refused(Class cls);
 /// What has been read, in normal form.

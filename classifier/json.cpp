@@ -103,6 +103,28 @@ bool utf8_whole(std::string_view text) {
   return true;
 }
 
+bool balanced(std::string_view json) {
+  std::size_t depth = 0;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      if (depth-- == 0) return false;
+    } else if (c == '"') {
+      // Most of an answer is text, and a search for its end is quicker than looking at each byte.
+      std::size_t escapes = 0;
+      do {
+        at = json.find('"', at + 1);
+        if (at == std::string_view::npos) return false;
+        for (escapes = 0; json[at - escapes - 1] == '\\'; ++escapes) {
+        }
+      } while (escapes % 2 == 1);
+    }
+  }
+  return depth == 0;
+}
+
 std::string_view without_bom(std::string_view text) {
   if (text.starts_with(kBom)) text.remove_prefix(kBom.size());
   return text;

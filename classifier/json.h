@@ -36,6 +36,10 @@ void append_quoted(std::string& out, std::string_view text);
 /// Length of the well-formed UTF-8 character at the start of `text`, 0 if there is none.
 [[nodiscard]] std::size_t utf8_length(std::string_view text);
 
+/// Every bracket and string that it opens it closes. A reader that goes through a text once, as ours do, takes one
+/// that is cut behind any "}" for whole.
+[[nodiscard]] bool balanced(std::string_view json);
+
 [[nodiscard]] std::string_view without_bom(std::string_view text);
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 

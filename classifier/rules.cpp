@@ -107,6 +107,7 @@ constexpr Rule kCommonRules[] = {
     {kAny, "model_decommissioned", "", NotFound},
     {kAny, "model_deprecated", "", NotFound},
     {kAny, "invalid_model", "", NotFound},
+    {kAny, "model_not_available", "", NotFound},
 
     {kAny, "request_too_large", "", TooLarge},
     {kAny, "*payload_too_large", "", TooLarge},
@@ -164,6 +165,9 @@ constexpr Rule kCommonRules[] = {
     {kContextOn, "", "exceed*context limit", ContextLength},
     {kContextOn, "", "exceed*context size", ContextLength},
     {kContextOn, "", "context window", ContextLength},
+    {kContextOn, "", "context size*exceeded", ContextLength},
+    {kContextOn, "", "prompt*longer than the maximum", ContextLength},
+    {kContextOn, "", "sequence length is longer than", ContextLength},
     {kContextOn, "", "prompt is too long", ContextLength},
     {kContextOn, "", "input is too long", ContextLength},
     {kContextOn, "", "input token*exceed", ContextLength},
@@ -177,6 +181,7 @@ constexpr Rule kCommonRules[] = {
     {kPolicyOn, "", "content filtering polic", ContentPolicy},
     {kPolicyOn, "", "content polic", ContentPolicy},
     {kPolicyOn, "", "usage polic", ContentPolicy},
+    {kPolicyOn, "", "usage guideline", ContentPolicy},
     {kPolicyOn, "", "safety system", ContentPolicy},
     {kPolicyOn, "", "flagged by", ContentPolicy},
     {kPolicyOn, "", "flagged as potentially violating", ContentPolicy},
@@ -191,9 +196,11 @@ constexpr Rule kCommonRules[] = {
 
     {kPlaceOn, "", "location is not supported", Permission},
     {kPlaceOn, "", "country, region, or territory", Permission},
-    {kCredentialOn, "", "organization has been disabled", Permission},
+    {kCredentialOn, "", "organization has been", Permission},
 
     {kMissingOn, "", "model*does not exist", NotFound},
+    {kMissingOn, "", "model not exist", NotFound},
+    {kMissingOn, "", "not a valid model", NotFound},
     {kMissingOn, "", "model*not found", NotFound},
     {kMissingOn, "", "model*has been deprecated", NotFound},
     {kMissingOn, "", "model*no longer", NotFound},
@@ -203,6 +210,7 @@ constexpr Rule kCommonRules[] = {
     {kMissingOn, "", "model identifier is invalid", NotFound},
 
     {kBytesOn, "", "payload size exceeds", TooLarge},
+    {kBytesOn, "", "exceeds*bytes", TooLarge},
     {kBytesOn, "", "payload too large", TooLarge},
     {kBytesOn, "", "request entity too large", TooLarge},
     {kBytesOn, "", "request too large", TooLarge},
@@ -305,6 +313,19 @@ bool fits(const Rule& rule, Statuses group, const ErrorFacts& facts) {
   return rule.text.empty() || has_text(rule.text, facts.text);
 }
 
+bool word_fits(const ExtraRule& rule, std::string_view letters) {
+  if (rule.open_front && rule.open_back) return letters.find(rule.word) != std::string_view::npos;
+  if (rule.open_front) return letters.ends_with(rule.word);
+  return rule.open_back ? letters.starts_with(rule.word) : letters == rule.word;
+}
+
+bool fits(const ExtraRule& rule, const ErrorFacts& facts) {
+  if (rule.status != 0 && rule.status != facts.answered && rule.status != facts.status) return false;
+  const auto said = [&](const std::string& word) { return word_fits(rule, word); };
+  if (!rule.word.empty() && std::ranges::none_of(facts.words, said)) return false;
+  return rule.text.empty() || has_text(rule.text, facts.text);
+}
+
 }  // namespace
 
 Statuses on::group_of(int status) {
@@ -385,11 +406,41 @@ bool retryable_by_class(Class cls) {
   }
 }
 
-Verdict verdict_of(std::span<const Rule> dialect_rules, const ErrorFacts& facts) {
+std::optional<ExtraRule> rule_for_code(std::string_view code) {
+  ExtraRule rule;
+  rule.open_front = code.starts_with('*');
+  rule.open_back = code.size() > 1 && code.ends_with('*');
+  rule.word = letters_of(code);
+  if (rule.word.empty()) return std::nullopt;
+  return rule;
+}
+
+bool covers(const ExtraRule& earlier, const ExtraRule& later) {
+  const auto word_within = [&] {
+    if (earlier.word.empty()) return true;
+    if (later.word.empty()) return false;
+    if (later.open_front && !earlier.open_front) return false;
+    if (later.open_back && !earlier.open_back) return false;
+    return word_fits(earlier, later.word);
+  };
+  return (earlier.status == 0 || earlier.status == later.status) && word_within() &&
+         (earlier.text.empty() || (!later.text.empty() && has_text(earlier.text, later.text)));
+}
+
+Verdict verdict_of(const RuleSet& all, const ErrorFacts& facts, bool& by_operator) {
   const Statuses group = group_of(facts.status);
   Verdict verdict;
   verdict.code = facts.code;
-  for (const std::span<const Rule> rules : {dialect_rules, std::span<const Rule>{kCommonRules}}) {
+  by_operator = false;
+  for (const ExtraRule& rule : all.extra) {
+    if (!fits(rule, facts)) continue;
+    by_operator = rule.retryable.has_value();
+    verdict.cls = rule.cls;
+    verdict.rule = rule.name;
+    verdict.retryable = rule.retryable.value_or(retryable_by_class(rule.cls));
+    return verdict;
+  }
+  for (const std::span<const Rule> rules : {all.own, std::span<const Rule>{kCommonRules}}) {
     for (const Rule& rule : rules) {
       if (!fits(rule, group, facts)) continue;
       verdict.cls = rule.cls;
@@ -398,13 +449,16 @@ Verdict verdict_of(std::span<const Rule> dialect_rules, const ErrorFacts& facts)
       return verdict;
     }
   }
+  verdict.unexplained = !facts.words.empty() || !facts.text.empty();
   for (const StatusRow& row : kStatusRows) {
     if (facts.status < row.from || facts.status > row.to) continue;
     verdict.cls = row.cls;
     verdict.rule = row.rule;
     verdict.retryable = retryable_by_class(row.cls);
+    verdict.unexplained = verdict.unexplained || row.cls == Unknown;
     return verdict;
   }
+  verdict.unexplained = true;
   verdict.cls = Unknown;
   verdict.rule = "status of no family";
   return verdict;

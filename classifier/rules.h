@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -91,17 +92,41 @@ struct Rule {
   Retry retry = Retry::ByClass;
 };
 
+/// A row that an operator wrote for one upstream; tried before all others, and its word on retryable is the last.
+/// At least one of status, word and text is given.
+struct ExtraRule {
+  int status = 0;      // Of the answer, or the one by which it is judged; 0: any.
+  std::string word{};  // As letters_of() leaves it; empty: any. What stood before and behind it:
+  bool open_front = false;
+  bool open_back = false;
+  std::string text{};  // Lower case; as Rule::text. Empty: any.
+  Class cls = Class::Unknown;
+  std::optional<bool> retryable{};  // Nothing: by class.
+  std::string name{};               // For Verdict::rule: "callgate.yaml:12: upstreams.x.classifier.rules[0]".
+};
+/// From a code as an operator writes it, "*" at either end; nothing if it can fit no word.
+[[nodiscard]] std::optional<ExtraRule> rule_for_code(std::string_view code);
+/// Whatever `later` fits, `earlier` fits, too.
+[[nodiscard]] bool covers(const ExtraRule& earlier, const ExtraRule& later);
+
+/// What an answer is judged by, before the rules that all dialects share. Both outlive whoever is given them.
+struct RuleSet {
+  std::span<const ExtraRule> extra{};
+  std::span<const Rule> own{};
+};
+
 /// What an error answer says, in whatever form it came (error_reader.h).
 struct ErrorFacts {
-  int status = 0;  // The one to judge by: the answer's, or one inside the body where that counts. 0: none.
+  int status = 0;    // The one to judge by: the answer's, or one inside the body where that counts. 0: none.
+  int answered = 0;  // The answer's own.
   std::vector<std::string> words{};  // As letters_of() leaves them.
   std::string text{};                // The provider's own words, lower case, without what it quotes.
   std::string retry_delay{};         // google.rpc.RetryInfo.
   std::string code{};                // For Verdict::code.
 };
 
-/// Class, retryable and rule; the dialect's rows come before those that all dialects share.
-[[nodiscard]] Verdict verdict_of(std::span<const Rule> dialect_rules, const ErrorFacts& facts);
+/// Class, retryable and rule; `by_operator` tells whether an extra rule said if it is retryable.
+[[nodiscard]] Verdict verdict_of(const RuleSet& rules, const ErrorFacts& facts, bool& by_operator);
 
 [[nodiscard]] bool has_text(std::string_view needle, std::string_view text);
 [[nodiscard]] bool retryable_by_class(Class cls);

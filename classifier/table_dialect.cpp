@@ -106,7 +106,7 @@ std::string_view model_of(std::string_view path) {
 }
 
 Verdict malformed(bool retryable, std::string_view rule) {
-  return {.cls = Class::MalformedResponse, .retryable = retryable, .rule = rule};
+  return {.cls = Class::MalformedResponse, .retryable = retryable, .rule = std::string{rule}, .unexplained = true};
 }
 
 /// How everybody answers it; null where that depends on whom one asks.
@@ -267,63 +267,59 @@ std::optional<Edit> TableDialect::ask_for_usage(const Endpoint& endpoint, std::s
   return usage_on_request(endpoint) ? include_usage(body) : std::nullopt;
 }
 
-Verdict TableDialect::judge(const Endpoint& endpoint, const ProviderAnswer& answer) const {
-  if (answer.status == 0) return verdict_of(answer.transport.value_or(Transport::Reset));
+Judged TableDialect::read(const Endpoint& endpoint, const ProviderAnswer& answer) const {
+  if (answer.status == 0) return {verdict_of(answer.transport.value_or(Transport::Reset))};
   assert(answer.headers != nullptr);
+  const RuleSet rules{answer.rules, table_.rules};
   if (!is_success(answer.status)) {
     const Body body{answer};
-    return judge_error(
-        table_.rules, answer.status, answer.headers, body.readable ? body.text : std::string_view{}, answer.now);
+    return {judge_error(
+        rules, answer.status, answer.headers, body.readable ? body.text : std::string_view{}, answer.now)};
   }
-  if (!endpoint.understood) return answer.transport ? verdict_of(*answer.transport) : Verdict{};
+  if (!endpoint.understood) {
+    Judged judged{answer.transport ? verdict_of(*answer.transport) : Verdict{}};
+    if (answer.usage_wanted) judged.usage = read_good(endpoint, answer).usage;
+    return judged;
+  }
+  return read_good(endpoint, answer);
+}
 
+Judged TableDialect::read_good(const Endpoint& endpoint, const ProviderAnswer& answer) const {
   const Body body{answer};
   const Family& family = family_of(endpoint);
   if (!body.readable || (!body.whole && !answer.transport)) return {};
   // Images and transcripts are not always JSON, and then there is nothing to look for.
   const bool lenient = endpoint.operation == Operation::Other;
-  if (framing_of(*answer.headers) || (!lenient && looks_like_stream(body.text, family))) {
-    const auto reader = stream_reader(endpoint, {}, *answer.headers, false);
+  const bool stream = framing_of(*answer.headers).has_value();
+  if (stream || looks_like_stream(body.text, family)) {
+    const auto reader = stream_reader(endpoint, {}, *answer.headers, false, answer.rules);
     reader->feed(body.text);
-    return reader->finish(answer.transport);
+    Judged judged{reader->finish(answer.transport)};
+    judged.usage = reader->usage();
+    if (lenient && !stream) judged.verdict = answer.transport ? verdict_of(*answer.transport) : Verdict{};
+    return judged;
   }
-  if (answer.transport) return verdict_of(*answer.transport);
+  if (answer.transport) return {verdict_of(*answer.transport)};
 
   const std::string_view text = trimmed(without_bom(body.text));
-  if (text.empty()) return malformed(true, "empty answer");
+  if (text.empty()) return {malformed(true, "empty answer")};
   // A login page or a wrong base URL: the next try gets the same.
-  if (text.starts_with('<')) return lenient ? Verdict{} : malformed(false, "markup in place of an answer");
+  if (text.starts_with('<')) return {lenient ? Verdict{} : malformed(false, "markup in place of an answer")};
   const PaddedCopy copy{text};
   Reading reading;
-  const bool read = family.read_answer(copy.json(), reading);
-  if (!read) return lenient ? Verdict{} : malformed(true, "no whole JSON");
-  if (!reading.error.empty()) {
-    return judge_error(table_.rules, answer.status, answer.headers, reading.error, answer.now);
-  }
-  if (reading.refusal) return refused(*reading.refusal);
-  if (!reading.answered && !lenient) return malformed(true, "JSON that is no answer");
-  return {};
-}
-
-Usage TableDialect::read_usage(const Endpoint& endpoint, const RequestFacts& facts,
-                               const ProviderAnswer& answer) const {
-  Usage usage;
-  if (answer.headers == nullptr || !is_success(answer.status)) return usage;
-  const Body body{answer};
-  if (!body.readable) return usage;
-  const Family& family = family_of(endpoint);
-  if (framing_of(*answer.headers) || looks_like_stream(body.text, family)) {
-    const auto reader = stream_reader(endpoint, facts, *answer.headers, false);
-    reader->feed(body.text);
-    (void)reader->finish(answer.transport);
-    return reader->usage();
-  }
-  const PaddedCopy copy{trimmed(without_bom(body.text))};
-  Reading reading;
-  if (!family.read_answer(copy.json(), reading)) return usage;
+  if (!balanced(text) || !family.read_answer(copy.json(), reading)) return {lenient ? Verdict{} : malformed(true, "no whole JSON")};
   if (table_.read_head != nullptr) table_.read_head(*answer.headers, reading);
-  settle_into(usage, reading, family.settle);
-  return usage;
+  Judged judged;
+  settle_into(judged.usage, reading, family.settle);
+  if (!reading.error.empty()) {
+    judged.verdict =
+        judge_error({answer.rules, table_.rules}, answer.status, answer.headers, reading.error, answer.now);
+  } else if (reading.refusal) {
+    judged.verdict = refused(*reading.refusal);
+  } else if (!reading.answered && !lenient) {
+    judged.verdict = malformed(true, "JSON that is no answer");
+  }
+  return judged;
 }
 
 bool TableDialect::is_stream(const Endpoint& endpoint, const RequestFacts& facts, const Headers& head) const {
@@ -333,12 +329,13 @@ bool TableDialect::is_stream(const Endpoint& endpoint, const RequestFacts& facts
 }
 
 std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts&,
-                                                          const Headers& head, bool hide_usage) const {
+                                                          const Headers& head, bool hide_usage,
+                                                          std::span<const ExtraRule> rules) const {
   const Family& family = family_of(endpoint);
   const Framing usual = family.lines ? Framing::Lines : family.frames ? Framing::Frames : Framing::Events;
   return make_event_reader(
       {.family = &family,
-       .rules = table_.rules,
+       .rules = {rules, table_.rules},
        .head = &head,
        .hide_usage = hide_usage,
        .framing = framing_of(head).value_or(usual),

@@ -70,13 +70,12 @@ class TableDialect final : public Dialect {
   [[nodiscard]] RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
                                           std::string_view body) const override;
   [[nodiscard]] std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const override;
-  [[nodiscard]] Verdict judge(const Endpoint& endpoint, const ProviderAnswer& answer) const override;
-  [[nodiscard]] Usage read_usage(const Endpoint& endpoint, const RequestFacts& facts,
-                                 const ProviderAnswer& answer) const override;
+  [[nodiscard]] Judged read(const Endpoint& endpoint, const ProviderAnswer& answer) const override;
   [[nodiscard]] bool is_stream(const Endpoint& endpoint, const RequestFacts& facts,
                                const Headers& head) const override;
   [[nodiscard]] std::unique_ptr<StreamReader> stream_reader(const Endpoint& endpoint, const RequestFacts& facts,
-                                                            const Headers& head, bool hide_usage) const override;
+                                                            const Headers& head, bool hide_usage,
+                                                            std::span<const ExtraRule> rules) const override;
   [[nodiscard]] std::string error_body(const OwnError& error) const override;
   [[nodiscard]] Headers error_headers(const OwnError& error) const override;
   [[nodiscard]] std::string error_event(const Endpoint& endpoint, const OwnError& error) const override;
@@ -85,6 +84,8 @@ class TableDialect final : public Dialect {
   [[nodiscard]] std::string_view request_id_header() const override { return table_.request_id_header; }
 
  private:
+  /// A 2xx whose body matters.
+  [[nodiscard]] Judged read_good(const Endpoint& endpoint, const ProviderAnswer& answer) const;
   [[nodiscard]] ApiPath without_versions(std::string_view path) const;
   [[nodiscard]] const PathRow* row_of(std::string_view rest) const;
   [[nodiscard]] const Family& family_of(const Endpoint& endpoint) const;

@@ -79,8 +79,10 @@ struct Verdict {
   std::optional<std::chrono::milliseconds> retry_after{};
   /// The provider's own code or type, at most 64 bytes of [A-Za-z0-9_.-]; for logs, empty if none.
   std::string code{};
-  /// Which row spoke, for `classify --explain` and the fingerprint of unknowns; a literal.
-  std::string_view rule{};
+  /// Which row spoke, for `classify --explain`; of an operator's rule also where it stands.
+  std::string rule{};
+  /// No rule knows these words: the status alone decided, or nothing did. What fingerprint.h is for.
+  bool unexplained = false;
   /// The provider has answered, and its answer is a refusal (a blocked prompt in a 200): recorded under its class,
   /// but passed on as it came, since to an SDK it is no error.
   bool is_answer = false;

@@ -30,9 +30,14 @@ enum class Broken : std::uint8_t { Repair, Refuse };  // What to do with text th
 template <class Parser, class Each>
 [[nodiscard]] bool document(PaddedJson json, Each&& each, Broken broken = Broken::Repair) {
   const std::string_view text = without_bom(json.text);
-  Parser parser;
+  // One parser a thread serves all that is small: its room is worth more than the walk. No `each` parses again.
+  static constexpr std::size_t kShared = std::size_t{64} << 10U;
+  static thread_local Parser shared;
+  Parser own;
+  Parser& parser = text.size() <= kShared ? shared : own;
   // A parser makes room for a depth of a thousand unless it is told.
-  if (parser.allocate(std::max<std::size_t>(text.size(), 64), kDepthMax)) return false;
+  const std::size_t room = text.size() <= kShared ? kShared : text.size();
+  if (parser.capacity() < text.size() && parser.allocate(room, kDepthMax)) return false;
   auto result = parser.iterate(text.data(), text.size(), text.size() + kBodyPadding);
   if (!result.error()) return each(result.value_unsafe());
   if (broken == Broken::Refuse || utf8_whole(text)) return false;

@@ -12,7 +12,10 @@
 #include <utility>
 
 #include "classifier/cases.h"
+#include "cli/config.h"
+#include "gateway/config.h"
 #include "gateway/config_values.h"
+#include "gateway/verdict_rules.h"
 
 namespace cli {
 namespace {
@@ -143,6 +146,25 @@ bool add_header(const std::string& text, classifier::Headers& into) {
   return true;
 }
 
+/// Dialect and rules of an upstream of a configuration; the error says what is wrong.
+std::expected<void, std::string> take_upstream(const Arguments& arguments, Case& into) {
+  const std::string file = config_file(arguments);
+  const std::string name = arguments.get("--upstream");
+  const gateway::Loaded loaded = gateway::load_config(file);
+  if (!loaded.usable()) return std::unexpected("the configuration has errors; callgate validate lists them");
+  std::vector<std::string> names;
+  for (const gateway::UpstreamConfig& upstream : loaded.config.upstreams) {
+    names.push_back(upstream.name);
+    if (upstream.name != name) continue;
+    if (!arguments.has("--dialect")) into.dialect = classifier::find_dialect(upstream.dialect);
+    into.rules = gateway::classifier_rules(upstream);
+    return {};
+  }
+  const std::string meant = gateway::nearest(name, names);
+  return std::unexpected("no upstream is called " + gateway::say(name) +
+                         (meant.empty() ? "" : "; did you mean " + meant + "?"));
+}
+
 bool looks_like_events(std::string_view body) { return body.starts_with("data:") || body.starts_with("event:"); }
 
 /// One answer, from the options; the error says what is wrong with them.
@@ -157,7 +179,10 @@ std::expected<Case, std::string> case_of(const Arguments& arguments, Terminal& t
     return std::unexpected("unknown dialect " + gateway::say(dialect) +
                            (meant.empty() ? "; see callgate dialects" : "; did you mean " + meant + "?"));
   }
-  one.path = arguments.get("--path", classifier::usual_path(dialect));
+  if (arguments.has("--upstream")) {
+    if (auto taken = take_upstream(arguments, one); !taken) return std::unexpected(taken.error());
+  }
+  one.path = arguments.get("--path", classifier::usual_path(one.dialect->name()));
   if (!one.path.starts_with('/')) return std::unexpected("--path must begin with a slash");
   for (const std::string& header : arguments.all("-H")) {
     if (!add_header(header, one.headers)) {

@@ -90,12 +90,15 @@ constexpr Option kClassifyOptions[] = {
     kHeader,
     kStream,
     kCases,
-    {"--explain", "", "Which rule spoke."},
+    {"--explain", "", "Which rule spoke; of one of your own also where it stands."},
+    {"--upstream", "NAME", "With the dialect and the rules of this upstream of the configuration."},
+    kConfig,
     kJson,
 };
 constexpr Example kClassifyExamples[] = {
     {"callgate classify --dialect openai --status 429 -H 'retry-after: 3' body.json", "one answer"},
     {"callgate classify --transport reset", "a connection that broke"},
+    {"callgate classify --explain --config callgate.yaml --upstream lab --status 520 body.json", "by your own rules"},
     {"callgate classify --cases answers.jsonl", "a file of recorded answers"},
 };
 

@@ -128,6 +128,7 @@ struct Try {
     answer.status = exchange->status();
     answer.headers = &exchange->headers();
     answer.transport = transport;
+    answer.rules = call.to->rules;
     judged(dialect().judge(call.endpoint, answer));
     say_detail(detail);
   }
@@ -153,7 +154,7 @@ struct Try {
   /// In our words, since the provider had none that we could read.
   void say_malformed() {
     if (attempt.verdict.cls != Class::MalformedResponse || !attempt.row.detail.empty()) return;
-    say_detail("the provider's answer was malformed: " + std::string{attempt.verdict.rule});
+    say_detail("the provider's answer was malformed: " + attempt.verdict.rule);
   }
   /// What is neither data nor an end.
   void broke_off(Exchange::Got got, Clock clock) {
@@ -244,11 +245,12 @@ task<void> hold_whole(Try& t) {
   answer.headers = &t.exchange->headers();
   answer.body = body;
   answer.now = t.services.runtime.wall_now();
-  t.judged(t.dialect().judge(t.call.endpoint, answer));
+  answer.rules = t.call.to->rules;
   // What is only fetched again (a stored answer, a batch) was counted when it was made.
-  if (t.call.request.method == "POST" && (t.attempt.good() || t.call.endpoint.understood)) {
-    t.attempt.row.usage = t.dialect().read_usage(t.call.endpoint, t.call.facts, answer);
-  }
+  answer.usage_wanted = t.call.request.method == "POST";
+  classifier::Judged judged = t.dialect().read(t.call.endpoint, answer);
+  t.judged(std::move(judged.verdict));
+  if (answer.usage_wanted) t.attempt.row.usage = std::move(judged.usage);
   t.attempt.providers_answer = true;
   t.attempt.last.how = LastWord::How::Answer;
   t.attempt.last.head = t.providers_head();
@@ -279,6 +281,7 @@ task<void> relay(Try& t, std::string first) {
   answer.body = first;
   answer.truncated = true;
   answer.now = t.services.runtime.wall_now();
+  answer.rules = t.call.to->rules;
   t.judged(t.dialect().judge(t.call.endpoint, answer));
 
   AnswerHead head = t.providers_head();
@@ -350,8 +353,8 @@ void take_error(Try& t, classifier::StreamReader& reader) {
 
 /// Event by event. Nothing goes out before content, so that an error in the stream's head can be repeated unseen.
 task<void> relay_stream(Try& t) {
-  const auto reader =
-      t.dialect().stream_reader(t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage);
+  const auto reader = t.dialect().stream_reader(
+      t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage, t.call.to->rules);
   const Config::Stream& policy = t.call.policy->stream;
   const std::string_view heartbeat =
       policy.heartbeat > milliseconds::zero() ? t.dialect().heartbeat(t.call.endpoint) : std::string_view{};

@@ -235,7 +235,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     permit.release();
     attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(backed_off);
     attempt.row.waited_for_hint = hinted;
-    if (attempt.first_content && !record.first_content) {
+    // Of what reached the caller: an error's body is no content, nor is what a repeated attempt had said.
+    if (attempt.first_content && (attempt.good() || attempt.answer_started)) {
       record.first_content = span(call.request.arrived, *attempt.first_content);
     }
     price_attempt(call, services.runtime.wall_now(), attempt.row);

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "budget/lane.h"
 #include "budget/price_book.h"
 #include "budget/retry_policy.h"
 #include "classifier/dialect.h"
+#include "classifier/rules.h"
 #include "gateway/config.h"
 #include "gateway/services.h"
 
@@ -24,6 +26,7 @@ struct Target {
   bool url_is_complete = false;
   std::string provider{};  // Whose prices hold there; empty: any provider's.
   std::shared_ptr<const WireOptions> wire{};
+  std::vector<classifier::ExtraRule> rules{};  // config.rules as the classifier reads them.
 };
 
 /// The numbers of one configuration, shared by all calls that began under it.

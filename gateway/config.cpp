@@ -10,10 +10,12 @@
 
 #include "budget/price_book.h"
 #include "classifier/dialect.h"
+#include "classifier/rules.h"
 #include "gateway/config_files.h"
 #include "gateway/config_keys.h"
 #include "gateway/config_values.h"
 #include "gateway/config_yaml.h"
+#include "gateway/verdict_rules.h"
 
 extern char** environ;
 
@@ -155,10 +157,12 @@ class Reader {
   [[nodiscard]] std::set<std::string> names_in(std::string_view group) const;
   void settle(const Key& key, const Path& path, const std::string& name, Loaded& loaded) const;
   void settle_all(Loaded& loaded) const;
+  void settle_rules(const std::string& upstream, Loaded& loaded) const;
 
   void check_listen(const Config& config);
   void check_secrets(const Config& config);
   void check_upstreams(const Config& config);
+  void check_rules(const UpstreamConfig& upstream);
   void check_default_upstreams(const Config& config);
   void check_routes(const Config& config);
   void check_sizes(const Config& config);
@@ -288,6 +292,7 @@ void Reader::walk(const YamlNode& node, const Branch& branch, const Path& path, 
       }
       for (std::size_t i = 0; i < node.items.size(); ++i) {
         const Path item = path / ("[" + std::to_string(i) + "]");
+        entries_.emplace(item, place_of(*node.items[i]));
         walk(*node.items[i], *branch.items, item, place_of(*node.items[i]), refused);
       }
       return;
@@ -582,8 +587,74 @@ void Reader::settle_all(Loaded& loaded) const {
         path[1] = name;
         settle(*one, path, name, loaded);
       }
+      if (group == "upstreams") settle_rules(name, loaded);
     }
     key = end;
+  }
+}
+
+Path path_of_rule(const std::string& upstream, std::size_t index) {
+  return Path{"upstreams", upstream, "classifier", "rules", "[" + std::to_string(index) + "]"};
+}
+
+/// A list of maps has no key to be set by, so it is taken whole.
+void Reader::settle_rules(const std::string& name, Loaded& loaded) const {
+  const auto upstream = std::ranges::find(loaded.config.upstreams, name, &UpstreamConfig::name);
+  if (upstream == loaded.config.upstreams.end()) return;
+  std::string shown;
+  std::string origin;
+  for (std::size_t index = 0;; ++index) {
+    const Path path = path_of_rule(name, index);
+    const auto entry = entries_.find(path);
+    if (entry == entries_.end()) break;
+    RuleConfig rule{.file = entry->second.file, .line = entry->second.line};
+    std::string row;
+    const auto value_of = [&](std::string_view key) -> const Value* {
+      const auto decision = decisions_.find(path / key);
+      if (decision == decisions_.end()) return nullptr;
+      row += (row.empty() ? "" : ", ") + std::string{key} + ": " + decision->second.value.shown;
+      return &decision->second.value;
+    };
+    if (const Value* status = value_of("status")) rule.status = static_cast<int>(status->number);
+    if (const Value* code = value_of("code")) rule.code = code->text;
+    if (const Value* text = value_of("text")) rule.text = text->text;
+    if (const Value* cls = value_of("class")) rule.cls = cls->text;
+    if (const Value* retryable = value_of("retryable")) rule.retryable = retryable->number == 1;
+    shown += (shown.empty() ? "[{" : ", {") + row + "}";
+    if (origin.empty()) origin = rule.file + ":" + std::to_string(rule.line);
+    upstream->rules.push_back(std::move(rule));
+  }
+  if (!shown.empty())
+    loaded.settings.push_back({{"upstreams", name, "classifier", "rules"}, shown + "]", std::move(origin)});
+}
+
+void Reader::check_rules(const UpstreamConfig& upstream) {
+  std::vector<classifier::ExtraRule> earlier;
+  for (std::size_t index = 0; index < upstream.rules.size(); ++index) {
+    const RuleConfig& rule = upstream.rules[index];
+    const Path path = path_of_rule(upstream.name, index);
+    const auto wrong = [&](Kind kind, const Path& where, std::string why) {
+      if (!said_of(path)) add(kind, place_of(where), where, std::move(why));
+    };
+    if (rule.cls.empty()) wrong(Kind::Missing, path, "needs class: what such an answer means");
+    if (rule.status == 0 && rule.code.empty() && rule.text.empty())
+      wrong(Kind::Missing, path, "needs at least one of status, code and text, or it would fit any error");
+    if (!rule.code.empty() && !classifier::rule_for_code(rule.code))
+      wrong(Kind::Reference, path / "code", "can never fit: it has no letter or digit");
+    if (rule.text.find_first_not_of(" *") == std::string::npos && !rule.text.empty())
+      wrong(Kind::Reference, path / "text", "can never fit: it has nothing to look for");
+    if (rule.status != 0 && (rule.status < 200 || rule.status == 204 || rule.status == 205 || rule.status == 304))
+      wrong(Kind::Reference, path / "status", "can never fit: such an answer is no error");
+    if (said_of(path)) continue;
+    classifier::ExtraRule read = classifier_rule(rule, {});
+    const auto covering = std::ranges::find_if(earlier, [&](const auto& one) { return covers(one, read); });
+    if (covering != earlier.end()) {
+      wrong(Kind::Reference,
+            path,
+            "can never fit: all that it fits is taken by the rule before it in " + covering->name);
+    }
+    read.name = "line " + std::to_string(rule.line);
+    earlier.push_back(std::move(read));
   }
 }
 
@@ -727,6 +798,7 @@ void Reader::check_upstreams(const Config& config) {
         add(Kind::Reference, place_of(path / "ca_file"), path / "ca_file", why);
       }
     }
+    check_rules(upstream);
     for (const std::string& safe : upstream.replay_safe) {
       if (!safe.starts_with('/')) {
         add(Kind::Type,

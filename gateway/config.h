@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,18 @@ struct SecretSource {
   bool operator==(const SecretSource&) const = default;
 };
 
+/// One of an operator's own verdict rows: what is given must all fit.
+struct RuleConfig {
+  int status = 0;      // 0: any.
+  std::string code{};  // Empty: any. "*" at either end.
+  std::string text{};  // Empty: any.
+  std::string cls{};   // A name that classifier::name_of() gives.
+  std::optional<bool> retryable{};
+  std::string file{};  // Where it stands.
+  int line = 0;
+  bool operator==(const RuleConfig&) const = default;
+};
+
 struct UpstreamConfig {
   std::string name{};
   std::string dialect{};  // A name that classifier::find_dialect() knows.
@@ -39,6 +52,7 @@ struct UpstreamConfig {
     bool operator==(const Timeouts&) const = default;
   } timeouts{};
   std::vector<std::string> replay_safe{};  // Further POST paths that may be repeated after their body was sent.
+  std::vector<RuleConfig> rules{};         // classifier.rules
   bool operator==(const UpstreamConfig&) const = default;
 };
 

@@ -169,6 +169,8 @@ Json schema_of(const Branch& branch) {
     schema = schema_of_later(branch);
   } else if (!branch.key || branch.key->type == Type::Map) {
     schema = object_of(branch);
+  } else if (branch.key->type == Type::List) {
+    schema = {{"type", {"array", "null"}}, {"items", schema_of(*branch.items)}};
   } else {
     schema = value_schema(*branch.key);
   }

@@ -7,6 +7,7 @@
 #include "gateway/config_keys.h"
 #include "gateway/our_headers.h"
 #include "gateway/patience.h"
+#include "gateway/verdict_rules.h"
 
 namespace gateway {
 namespace {
@@ -62,6 +63,7 @@ std::shared_ptr<const Directory> directory_of(const Config& config) {
                               !is_built_in({"upstreams", upstream.name});
     target->provider = budget::provider_of(host_of(upstream.url), upstream.name);
     target->wire = std::move(wire);
+    target->rules = classifier_rules(upstream);
     directory->upstreams[upstream.name] = std::move(target);
   }
   return directory;

@@ -14,5 +14,13 @@ namespace classifier::dialect {
 [[nodiscard]] const Dialect& bedrock();
 [[nodiscard]] const Dialect& azure();
 [[nodiscard]] const Dialect& vertex();
+[[nodiscard]] const Dialect& groq();
+[[nodiscard]] const Dialect& deepseek();
+[[nodiscard]] const Dialect& xai();
+[[nodiscard]] const Dialect& together();
+[[nodiscard]] const Dialect& fireworks();
+[[nodiscard]] const Dialect& openrouter();
+[[nodiscard]] const Dialect& vllm();
+[[nodiscard]] const Dialect& llamacpp();
 
 }  // namespace classifier::dialect

@@ -134,4 +134,19 @@ std::string_view openai_heartbeat(const Endpoint&) {
   return ": ka\n";
 }
 
+std::string imitated_error_event(const Endpoint& endpoint, const OwnError& error) {
+  return endpoint.operation == Operation::Messages ? anthropic().error_event(endpoint, error)
+                                                   : openai_error_event(endpoint, error);
+}
+
+std::string_view imitated_heartbeat(const Endpoint& endpoint) {
+  return endpoint.operation == Operation::Messages ? anthropic().heartbeat(endpoint) : openai_heartbeat(endpoint);
+}
+
+std::string numbered_error_body(const OwnError& error, std::string_view type) {
+  return "{\"error\":{\"code\":" + std::to_string(error.status) + ",\"message\":" + quoted(error.message) +
+         ",\"type\":" + quoted(type) + ",\"param\":null" +
+         (error.code.empty() ? "" : ",\"reason\":" + quoted(error.code)) + "}}";
+}
+
 }  // namespace classifier::dialect

@@ -405,7 +405,7 @@ TEST(CloudUsage, of_models_behind_bedrock_is_theirs_and_else_bedrocks) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.body);
     const Endpoint endpoint = spoken("bedrock").endpoint("POST", "/model/m/" + std::string{c.operation});
-    EXPECT_EQ(told(spoken("bedrock").read_usage(endpoint, {}, {.status = 200, .headers = &counted, .body = c.body})),
+    EXPECT_EQ(told(spoken("bedrock").read(endpoint, {.status = 200, .headers = &counted, .body = c.body}).usage),
               c.want);
   }
 }
@@ -414,7 +414,7 @@ TEST(CloudUsage, tells_the_tier_that_sets_the_price) {
   const Headers json = {{"Content-Type", "application/json"}, {"x-amzn-bedrock-service-tier", "flex"}};
   const auto tier = [&](std::string_view dialect, std::string_view path, std::string_view body) {
     const Endpoint endpoint = spoken(dialect).endpoint("POST", path);
-    return spoken(dialect).read_usage(endpoint, {}, {.status = 200, .headers = &json, .body = body}).service_tier;
+    return spoken(dialect).read(endpoint, {.status = 200, .headers = &json, .body = body}).usage.service_tier;
   };
   EXPECT_EQ(tier("vertex",
                  at(kGoogle, "m:generateContent"),

@@ -23,7 +23,7 @@ const Dialect& spoken(std::string_view name) { return *classifier::find_dialect(
 
 TEST(Dialects, are_listed_and_found_by_name) {
   for (const Dialect* dialect : classifier::dialects()) EXPECT_EQ(classifier::find_dialect(dialect->name()), dialect);
-  EXPECT_EQ(classifier::dialects().size(), 9U);
+  EXPECT_EQ(classifier::dialects().size(), 17U);
   EXPECT_EQ(classifier::find_dialect("nobody"), nullptr);
 }
 
@@ -101,6 +101,32 @@ TEST(Endpoint, is_known_by_its_path_with_and_without_a_version) {
       {"ollama", "POST", "/v1/embeddings", "embeddings safe understood borrowed"},
       {"ollama", "POST", "/api/pull", "other"},
       {"ollama", "GET", "/api/tags", "other safe"},
+      {"groq", "POST", "/openai/v1/chat/completions", "other"},
+      {"groq", "POST", "/v1/chat/completions", "chat safe understood"},
+      {"groq", "POST", "/v1/audio/speech", "other safe"},
+      {"groq", "POST", "/v1/batches", "other"},
+      {"deepseek", "POST", "/chat/completions", "chat safe understood"},
+      {"deepseek", "POST", "/v1/responses", "responses safe understood"},
+      {"deepseek", "POST", "/beta/completions", "completions safe understood"},
+      {"deepseek", "POST", "/anthropic/v1/messages", "messages safe understood borrowed"},
+      {"deepseek", "POST", "/v1/messages", "other"},
+      {"xai", "POST", "/v1/responses", "responses safe understood"},
+      {"xai", "POST", "/v1/tokenize-text", "count_tokens safe understood"},
+      {"xai", "POST", "/v1/videos/generations", "other"},
+      {"together", "POST", "/v1/rerank", "other safe understood"},
+      {"together", "POST", "/v1/fine-tunes", "other"},
+      {"fireworks", "POST", "/v1/completions", "completions safe understood"},
+      {"fireworks", "POST", "/v1/accounts/a/models", "other"},
+      {"openrouter", "POST", "/v1/chat/completions", "chat safe understood"},
+      {"openrouter", "POST", "/v1/messages", "messages safe understood borrowed"},
+      {"openrouter", "POST", "/v1/keys", "other"},
+      {"vllm", "POST", "/tokenize", "count_tokens safe understood"},
+      {"vllm", "POST", "/v1/rerank", "other safe understood"},
+      {"vllm", "POST", "/v2/rerank", "other safe understood"},
+      {"vllm", "POST", "/v1/load_lora_adapter", "other"},
+      {"llamacpp", "POST", "/completion", "completions safe"},
+      {"llamacpp", "POST", "/v1/chat/completions", "chat safe understood"},
+      {"llamacpp", "POST", "/slots/0", "other"},
   };
   for (const auto& c : kCases) {
     const Endpoint endpoint = spoken(c.dialect).endpoint(c.method, c.path);
@@ -137,6 +163,18 @@ TEST(OwnErrors, have_the_dialects_form) {
   EXPECT_EQ(Json::parse(spoken("cohere").error_body(kError)),
             Json::parse(R"({"id":"id1","message":"too \"many\"\n"})"));
   EXPECT_EQ(spoken("ollama").error_body(kError), R"({"error":"too \"many\"\n"})");
+  for (const char* name : {"groq", "deepseek", "xai", "together", "fireworks"}) {
+    EXPECT_EQ(spoken(name).error_body(kError), spoken("openai").error_body(kError)) << name;
+  }
+  EXPECT_EQ(
+      spoken("openrouter").error_body(kError),
+      R"({"error":{"code":429,"message":"too \"many\"\n","metadata":{"error_type":"rate_limit_exceeded","reason":"callgate_queue_full"}}})");
+  EXPECT_EQ(
+      spoken("vllm").error_body(kError),
+      R"({"error":{"code":429,"message":"too \"many\"\n","type":"RateLimitError","param":null,"reason":"callgate_queue_full"}})");
+  EXPECT_EQ(
+      spoken("llamacpp").error_body(kError),
+      R"({"error":{"code":429,"message":"too \"many\"\n","type":"rate_limit_error","param":null,"reason":"callgate_queue_full"}})");
 }
 
 TEST(OwnErrors, end_a_stream_so_that_its_sdk_raises) {
@@ -160,6 +198,10 @@ TEST(OwnErrors, end_a_stream_so_that_its_sdk_raises) {
   EXPECT_EQ(event("ollama", "/api/chat"), spoken("ollama").error_body(kError) + "\n");
   EXPECT_EQ(event("ollama", "/v1/chat/completions"), event("openai", "/v1/chat/completions"));
   EXPECT_EQ(event("cohere", "/compatibility/v1/chat/completions"), event("openai", "/v1/chat/completions"));
+  EXPECT_EQ(event("groq", "/v1/chat/completions"), event("openai", "/v1/chat/completions"));
+  EXPECT_EQ(event("vllm", "/v1/chat/completions"), "data: " + spoken("vllm").error_body(kError) + "\n\n");
+  EXPECT_EQ(event("vllm", "/v1/responses"), event("openai", "/v1/responses"));
+  EXPECT_EQ(event("deepseek", "/anthropic/v1/messages"), event("anthropic", "/v1/messages"));
 }
 
 TEST(OwnErrors, are_left_to_the_cut_where_an_sdk_knows_no_error_event) {
@@ -174,7 +216,12 @@ TEST(OwnErrors, are_read_back_as_what_they_are) {
   } kStreams[] = {{"openai", "/v1/chat/completions"},
                   {"openai", "/v1/responses"},
                   {"anthropic", "/v1/messages"},
-                  {"gemini", "/v1beta/models/m:streamGenerateContent"}};
+                  {"gemini", "/v1beta/models/m:streamGenerateContent"},
+                  {"groq", "/v1/chat/completions"},
+                  {"deepseek", "/anthropic/v1/messages"},
+                  {"openrouter", "/v1/chat/completions"},
+                  {"vllm", "/v1/completions"},
+                  {"llamacpp", "/v1/chat/completions"}};
   for (const auto& stream : kStreams) {
     const Dialect& dialect = spoken(stream.dialect);
     const Endpoint endpoint = dialect.endpoint("POST", stream.path);
@@ -235,6 +282,8 @@ TEST(Heartbeats, are_those_that_no_client_breaks_on) {
   EXPECT_EQ(beat("cohere", "/v1/chat"), "") << "lines of JSON, and each is read as such";
   EXPECT_EQ(beat("ollama", "/api/chat"), "");
   EXPECT_EQ(beat("ollama", "/v1/chat/completions"), ": ka\n");
+  EXPECT_EQ(beat("openrouter", "/v1/chat/completions"), ": ka\n");
+  EXPECT_EQ(beat("openrouter", "/v1/messages"), beat("anthropic", "/v1/messages"));
 }
 
 TEST(Statuses, are_how_the_provider_says_a_class) {

@@ -15,6 +15,12 @@ inline std::string fixture(std::string_view name) {
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
+/// `text` as zlib packs it; window_bits as in deflateInit2().
+inline constexpr int kGzip = 31;
+inline constexpr int kZlib = 15;
+inline constexpr int kRawDeflate = -15;
+std::string deflated(std::string_view text, int window_bits);
+
 /// As the gateway holds a request's body.
 inline std::string padded(std::string_view text) {
   std::string out;

@@ -2,7 +2,6 @@
 // words stand in it. Method: tables of answers that no corpus has, each with one point.
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <optional>
 #include <random>
@@ -21,6 +20,10 @@ using classifier::Headers;
 using classifier::ProviderAnswer;
 using classifier::Transport;
 using classifier::Verdict;
+using classifier_tests::deflated;
+using classifier_tests::kGzip;
+using classifier_tests::kRawDeflate;
+using classifier_tests::kZlib;
 using classifier_tests::told;
 
 constexpr std::string_view kChat = "/v1/chat/completions";
@@ -454,24 +457,6 @@ TEST(Judge, a_refusal_in_an_answer_is_recorded_and_passed_on) {
                        R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")),
             "none");
 }
-
-std::string deflated(std::string_view text, int window_bits) {
-  z_stream z{};
-  EXPECT_EQ(deflateInit2(&z, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(text.size() + 200, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  z.avail_in = static_cast<uInt>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
-}
-
-constexpr int kGzip = 15 + 16;
-constexpr int kZlib = 15;
-constexpr int kRawDeflate = -15;
 
 TEST(Judge, reads_compressed_bodies_and_headers_that_lie_about_them) {
   const std::string_view text = R"({"error":{"code":"insufficient_quota","message":"m"}})";

@@ -102,7 +102,7 @@ TEST(Settle, parts_never_exceed_their_whole) {
 std::string usage_of(std::string_view dialect, std::string_view path, std::string_view body) {
   const classifier::Dialect& d = *classifier::find_dialect(dialect);
   const classifier::Headers json = {{"content-type", "application/json"}};
-  return told(d.read_usage(d.endpoint("POST", path), {}, {.status = 200, .headers = &json, .body = body}));
+  return told(d.read(d.endpoint("POST", path), {.status = 200, .headers = &json, .body = body}).usage);
 }
 
 TEST(ReadUsage, unknown_is_not_zero_and_junk_is_unknown) {
@@ -250,7 +250,7 @@ TEST(ReadUsage, the_service_tier_is_told_as_named) {
   const auto tier = [](std::string_view dialect, std::string_view path, std::string_view body) {
     const classifier::Dialect& d = *classifier::find_dialect(dialect);
     const classifier::Headers none;
-    return d.read_usage(d.endpoint("POST", path), {}, {.status = 200, .headers = &none, .body = body}).service_tier;
+    return d.read(d.endpoint("POST", path), {.status = 200, .headers = &none, .body = body}).usage.service_tier;
   };
   EXPECT_EQ(tier("openai", "/v1/chat/completions", R"({"service_tier":"flex","usage":{"prompt_tokens":1}})"), "flex");
   EXPECT_EQ(tier("anthropic", "/v1/messages", R"({"usage":{"input_tokens":1,"service_tier":"priority"}})"),

@@ -22,6 +22,7 @@
 #include "gateway/config_keys.h"
 #include "gateway/config_print.h"
 #include "gateway/config_values.h"
+#include "gateway/verdict_rules.h"
 
 namespace {
 
@@ -415,12 +416,12 @@ TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
       {"mistral", {"mistral", "https://api.mistral.ai"}},
       {"cohere", {"cohere", "https://api.cohere.com"}},
       {"ollama", {"ollama", "http://127.0.0.1:11434"}},
-      {"groq", {"openai", "https://api.groq.com/openai"}},
-      {"deepseek", {"openai", "https://api.deepseek.com"}},
-      {"xai", {"openai", "https://api.x.ai"}},
-      {"together", {"openai", "https://api.together.xyz"}},
-      {"fireworks", {"openai", "https://api.fireworks.ai/inference"}},
-      {"openrouter", {"openai", "https://openrouter.ai/api"}},
+      {"groq", {"groq", "https://api.groq.com/openai"}},
+      {"deepseek", {"deepseek", "https://api.deepseek.com"}},
+      {"xai", {"xai", "https://api.x.ai"}},
+      {"together", {"together", "https://api.together.xyz"}},
+      {"fireworks", {"fireworks", "https://api.fireworks.ai/inference"}},
+      {"openrouter", {"openrouter", "https://openrouter.ai/api"}},
   };
   ASSERT_EQ(config.upstreams.size(), built_in.size());
   for (const auto& [name, what] : built_in) {
@@ -925,7 +926,10 @@ TEST(ConfigTable, says_of_every_key_what_it_means_with_a_default_or_an_example_t
     EXPECT_FALSE(key.meaning.empty());
     const bool value =
         key.type != gateway::Type::Map && key.type != gateway::Type::List && key.type != gateway::Type::Anything;
-    EXPECT_EQ(key.apply != nullptr, value && key.later.empty()) << "in this version means: it goes somewhere";
+    // A list of maps is taken whole.
+    const bool item = key.path.find("[]") != std::string_view::npos;
+    EXPECT_EQ(key.apply != nullptr, value && !item && key.later.empty())
+        << "in this version means: it goes somewhere";
     if (!value || key.type == gateway::Type::Secret) continue;
     EXPECT_FALSE(key.standard.empty() && key.example.empty());
     for (const std::string_view text : {key.standard, key.example}) {
@@ -1171,6 +1175,74 @@ TEST(ConfigMutations, never_crash_and_every_problem_has_a_place) {
   }
   EXPECT_GT(accepted, 50U) << "else the schema was hardly asked";
   EXPECT_LT(accepted, 500U) << "else the mutations are too tame";
+}
+
+/// An upstream with these rules, a row a line.
+Loaded with_rules(std::string_view rows) {
+  return parse(
+      "upstreams:\n  lab:\n    dialect: vllm\n    url: http://127.0.0.1:8000\n    classifier:\n      rules:\n" +
+      std::string{rows});
+}
+
+TEST(VerdictRules, are_read_with_the_place_where_they_stand) {
+  const Loaded loaded = with_rules(
+      "        - {status: 520, class: overloaded}\n"
+      "        - code: \"warm_*\"\n"
+      "          text: not Ready\n"
+      "          class: permission\n"
+      "          retryable: true\n");
+  ASSERT_TRUE(loaded.usable());
+  Config config = loaded.config;
+  const auto& rules = upstream(config, "lab")->rules;
+  ASSERT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules[0], (gateway::RuleConfig{.status = 520, .cls = "overloaded", .file = rules[0].file, .line = 7}));
+  EXPECT_EQ(rules[1],
+            (gateway::RuleConfig{.code = "warm_*",
+                                 .text = "not Ready",
+                                 .cls = "permission",
+                                 .retryable = true,
+                                 .file = rules[0].file,
+                                 .line = 8}));
+  const auto read = gateway::classifier_rules(*upstream(config, "lab"));
+  EXPECT_EQ(read[1].name, rules[0].file + ":8: upstreams.lab.classifier.rules[1]");
+  EXPECT_EQ(read[1].text, "not ready");
+  EXPECT_EQ(read[1].word, "warm");
+  EXPECT_TRUE(read[1].open_back);
+  const auto shown = std::ranges::find_if(
+      loaded.settings, [](const auto& s) { return gateway::text_of(s.path) == "upstreams.lab.classifier.rules"; });
+  ASSERT_NE(shown, loaded.settings.end());
+  EXPECT_TRUE(shown->value.starts_with("[{status: 520, class: overloaded}, {code: ")) << shown->value;
+}
+
+TEST(VerdictRules, that_cannot_work_are_errors) {
+  const struct {
+    std::string_view rows;
+    std::string_view path;
+    std::string_view said;
+  } kCases[] = {
+      {"        - {status: 520, class: overload}\n", "[0].class", "overloaded"},
+      {"        - {class: overloaded}\n", "[0]", "at least one of status, code and text"},
+      {"        - {status: 520}\n", "[0]", "needs class"},
+      {"        - {}\n", "[0]", "needs class"},
+      {"        - {status: 99, class: overloaded}\n", "[0].status", "between"},
+      {"        - {status: 204, class: overloaded}\n", "[0].status", "can never fit"},
+      {"        - {code: \"*\", class: overloaded}\n", "[0].code", "can never fit"},
+      {"        - {text: \" \", class: overloaded}\n", "[0].text", "can never fit"},
+      {"        - {status: 520, class: overloaded}\n        - {status: 520, code: x, class: timeout}\n",
+       "[1]",
+       "line 7"},
+      {"        - {status: 520, class: overloaded, colour: red}\n", "[0].colour", "unknown key"},
+      {"        - 520\n", "[0]", "must be a map"},
+  };
+  for (const auto& c : kCases) {
+    const Loaded loaded = with_rules(c.rows);
+    EXPECT_FALSE(loaded.usable()) << c.rows;
+    ASSERT_FALSE(loaded.problems.empty()) << c.rows;
+    const std::string path = loaded.problems[0].path;
+    EXPECT_TRUE(path.starts_with("upstreams.lab.classifier.rules") && path.ends_with(c.path)) << path << '\n'
+                                                                                              << c.rows;
+    EXPECT_NE(loaded.problems[0].message.find(c.said), std::string::npos) << loaded.problems[0].message;
+  }
 }
 
 }  // namespace
