@@ -307,7 +307,9 @@ class Endpoint::Impl {
   void read_head_of(Connection& connection) {
     HeadScan scan;
     const HeadScan::Seen seen = scan.look(std::string_view{connection.in}.substr(0, kHeadMax));
-    if (seen == HeadScan::Seen::Malformed) return refuse(connection, 400, scan.fault());
+    if (seen == HeadScan::Seen::Malformed) {
+      return refuse(connection, 400, "The request head is malformed: " + std::string{scan.fault()} + ".");
+    }
     if (seen == HeadScan::Seen::Incomplete) {
       if (connection.in.size() >= kHeadMax) refuse(connection, 431, "The request's head has more than 4096 bytes.");
       return;
