@@ -307,7 +307,8 @@ Judged TableDialect::read_good(const Endpoint& endpoint, const ProviderAnswer& a
   if (text.starts_with('<')) return {lenient ? Verdict{} : malformed(false, "markup in place of an answer")};
   const PaddedCopy copy{text};
   Reading reading;
-  if (!balanced(text) || !family.read_answer(copy.json(), reading)) return {lenient ? Verdict{} : malformed(true, "no whole JSON")};
+  if (!balanced(text) || !family.read_answer(copy.json(), reading))
+    return {lenient ? Verdict{} : malformed(true, "no whole JSON")};
   if (table_.read_head != nullptr) table_.read_head(*answer.headers, reading);
   Judged judged;
   settle_into(judged.usage, reading, family.settle);

@@ -30,9 +30,10 @@ enum class Broken : std::uint8_t { Repair, Refuse };  // What to do with text th
 template <class Parser, class Each>
 [[nodiscard]] bool document(PaddedJson json, Each&& each, Broken broken = Broken::Repair) {
   const std::string_view text = without_bom(json.text);
-  // One parser a thread serves all that is small: its room is worth more than the walk. No `each` parses again.
+  // One parser serves all that is small: its room is worth more than the walk. No `each` parses again, and this room
+  // is the I/O thread's alone.
   static constexpr std::size_t kShared = std::size_t{64} << 10U;
-  static thread_local Parser shared;
+  static Parser shared;
   Parser own;
   Parser& parser = text.size() <= kShared ? shared : own;
   // A parser makes room for a depth of a thousand unless it is told.

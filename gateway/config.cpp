@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "budget/price_book.h"
+#include "classifier/cases.h"
 #include "classifier/dialect.h"
 #include "classifier/rules.h"
 #include "gateway/config_files.h"
@@ -810,6 +811,12 @@ void Reader::check_upstreams(const Config& config) {
   }
 }
 
+/// Also if it only imitates it, as most do OpenAI's. An unknown one has been told of.
+bool speaks(std::string_view theirs, std::string_view dialect) {
+  const classifier::Dialect* found = classifier::find_dialect(theirs);
+  return !found || theirs == dialect || found->endpoint("POST", classifier::usual_path(dialect)).understood;
+}
+
 void Reader::check_default_upstreams(const Config& config) {
   const std::set<std::string> routes = names_in("routes");
   for (const auto& [dialect, name] : config.default_upstream) {
@@ -836,7 +843,7 @@ void Reader::check_default_upstreams(const Config& config) {
           path,
           "names no upstream (is " + say(name) +
               (meant.empty() ? "; there are: " + listed(names) + ")" : "; did you mean " + meant + "?)"));
-    } else if (upstream->dialect != dialect && classifier::find_dialect(upstream->dialect)) {
+    } else if (!speaks(upstream->dialect, dialect)) {
       add(Kind::Reference,
           place_of(path),
           path,

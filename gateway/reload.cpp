@@ -146,8 +146,8 @@ class Reloader::Impl {
       const std::scoped_lock lock{mutex_};
       ticket = ++asked_;
       cause_ = cause;
+      ::eventfd_write(waker_, 1);
     }
-    ::eventfd_write(waker_, 1);
     return ticket;
   }
 
@@ -241,6 +241,8 @@ class Reloader::Impl {
         const std::scoped_lock lock{mutex_};
         serving = asked_;
         if (asked_ > done_) cause = cause_;
+        eventfd_t served_now = 0;  // Else what is served here would wake us once more.
+        ::eventfd_read(waker_, &served_now);
       }
       // What changes from here on is the next reload's.
       if (watch_) seen_ = stamp_of(watch_->file());

@@ -1,5 +1,6 @@
 // What does reading an answer cost? Verdict and usage of a whole answer, of a large one, of one event of a stream.
-// Prints the median of several rounds in ns of CPU time; says whether the budget of two microseconds for 2 kB is kept.
+// Prints the median of several rounds in ns of CPU time; says whether the budget of two microseconds for 2 kB is
+// kept.
 
 #include <time.h>
 

@@ -99,6 +99,25 @@ TEST(Property, order_white_space_unrelated_members_and_encoding_change_no_verdic
   EXPECT_GT(varied_cases, 1'000);
 }
 
+TEST(Property, a_whole_answer_that_is_cut_anywhere_is_none) {
+  std::size_t cuts = 0;
+  for (const std::string& line : lines_of("usage.jsonl")) {
+    auto recorded = classifier::read_usage_case(line);
+    ASSERT_TRUE(recorded) << line;
+    const auto endpoint = recorded->dialect->endpoint("POST", recorded->path);
+    if (recorded->stream || !endpoint.understood || endpoint.operation == classifier::Operation::Other) continue;
+    if (!recorded->body.starts_with('{') && !recorded->body.starts_with('[')) continue;
+    const std::string whole = recorded->body;
+    for (std::size_t size = 1; size <= whole.find_last_of("]}"); ++size) {
+      recorded->body = whole.substr(0, size);
+      const auto verdict = classifier::judge(*recorded);
+      if (verdict.cls == classifier::Class::MalformedResponse) ++cuts;
+      ASSERT_EQ(name_of(verdict.cls), "malformed_response") << recorded->id << " cut at " << size;
+    }
+  }
+  EXPECT_GT(cuts, 5'000U);
+}
+
 TEST(Property, order_white_space_unrelated_members_and_encoding_change_no_usage) {
   for (const std::string& line : lines_of("usage.jsonl")) {
     const auto recorded = classifier::read_usage_case(line);

@@ -249,7 +249,8 @@ const Mistake kMistakes[] = {
     {"a dialect that nobody speaks",
      "upstreams: {mine: {dialect: openia, url: https://h}}\n",
      {"1:29: error: upstreams.mine.dialect: must be a dialect of this version: openai, anthropic, gemini, mistral, "
-      "cohere, ollama, bedrock, azure, vertex (is openia; "
+      "cohere, ollama, bedrock, azure, vertex, groq, deepseek, xai, together, fireworks, openrouter, vllm, llamacpp "
+      "(is openia; "
       "did you mean openai?)"},
      false},
     {"a name that cannot stand in a URL",
@@ -956,8 +957,11 @@ TEST(ConfigDocs, show_a_file_that_is_accepted) {
 /// With what paths begin that a dialect knows although no upstream is named in them: of all words in the dialects'
 /// sources, those that are such paths, or fronts of them.
 std::set<std::string> beginnings_of_paths() {
-  const auto is_known = [](const std::string& path) {
+  // Of the dialects that have a default upstream: others' paths need a name anyway.
+  const auto defaults = gateway::default_config().default_upstream;
+  const auto is_known = [&](const std::string& path) {
     return std::ranges::any_of(classifier::dialects(), [&](const classifier::Dialect* dialect) {
+      if (!defaults.contains(dialect->name())) return false;
       const classifier::ApiPath read = dialect->read_path(path);
       return read.known != classifier::ApiPath::Known::No || !read.version.empty();
     });
