@@ -37,6 +37,15 @@ struct Step {
 constexpr Step kSteps[] = {
     {"a plain answer", "[]", kUnary, "answered", 200, false},
     {"a stream", "[]", kStream, "answered", 200, false},
+    {"cached and reasoning tokens",
+     R"([{"answer": {"json": {"id": "chatcmpl-1", "object": "chat.completion", "model": "gpt-5-mini-2025-08-07",
+      "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
+      "usage": {"prompt_tokens": 1200, "completion_tokens": 300, "total_tokens": 1500, "prompt_tokens_details":
+      {"cached_tokens": 1024}, "completion_tokens_details": {"reasoning_tokens": 256}}}}}])",
+     kUnary,
+     "answered",
+     200,
+     false},
     {"429, Retry-After: 1",
      R"([{"match": {"times": 1}, "answer": {"status": 429, "headers": [["retry-after", "1"]], "json":
       {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}}}])",
@@ -118,8 +127,17 @@ std::string attempts_of(const Json& call) {
 
 std::string tokens_of(const Json& call) {
   if (!call.contains("usage") || !call.at("usage").is_object()) return "unknown";
-  return std::to_string(call.at("usage").value("input", 0)) + " in, " +
-         std::to_string(call.at("usage").value("output", 0)) + " out";
+  const Json& usage = call.at("usage");
+  const auto with = [&](const char* count, const char* part) {
+    const int of_it = usage.value(part, 0);
+    return std::to_string(usage.value(count, 0)) +
+           (of_it > 0 ? " (" + std::to_string(of_it) + " " + part + ")" : std::string{});
+  };
+  return with("input", "cached") + " in, " + with("output", "reasoning") + " out";
+}
+
+std::string cost_of(const Json& call) {
+  return call.at("cost_usd").is_string() ? "$" + call.at("cost_usd").get<std::string>() : "unknown";
 }
 
 void show_metrics(const Callgate& callgate) {
@@ -130,7 +148,7 @@ void show_metrics(const Callgate& callgate) {
     const std::string_view line{metrics.data() + at, end - at};
     at = end + 1;
     const bool wanted = line.starts_with("callgate_calls_total{") || line.starts_with("callgate_retries_total{") ||
-                        line.starts_with("callgate_tokens_total{");
+                        line.starts_with("callgate_tokens_total{") || line.starts_with("callgate_cost_usd_total{");
     if (wanted && !line.ends_with(" 0")) std::printf("  %.*s\n", static_cast<int>(line.size()), line.data());
   }
 }
@@ -142,8 +160,13 @@ int run() {
   std::printf("A fake provider answers at %s,\ncallgate listens at %s and knows it as /openai/.\n\n",
               provider.url().c_str(),
               callgate.data_url().c_str());
-  std::printf(
-      "%-29s %-10s %6s  %-44s %s\n", "WHAT THE PROVIDER DOES", "OUTCOME", "STATUS", "ATTEMPTS AND WAITS", "TOKENS");
+  std::printf("%-29s %-10s %6s  %-44s %-12s %s\n",
+              "WHAT THE PROVIDER DOES",
+              "OUTCOME",
+              "STATUS",
+              "ATTEMPTS AND WAITS",
+              "COST",
+              "TOKENS");
   int wrong = 0;
   int number = 0;
   for (const Step& step : kSteps) {
@@ -158,11 +181,12 @@ int run() {
     int arrows = 0;
     for (std::size_t at = attempts.find("→"); at != std::string::npos; at = attempts.find("→", at + 1)) ++arrows;
     attempts.resize(std::max(attempts.size(), static_cast<std::size_t>(44 + 2 * arrows)), ' ');
-    std::printf("%-29s %-10s %6d  %s %s%s\n",
+    std::printf("%-29s %-10s %6d  %s %-12s %s%s\n",
                 step.what,
                 call.at("outcome").get<std::string>().c_str(),
                 call.at("status").get<int>(),
                 attempts.c_str(),
+                cost_of(call).c_str(),
                 tokens_of(call).c_str(),
                 right ? "" : "   <- not as expected");
     std::fflush(stdout);
