@@ -968,8 +968,8 @@ constexpr BuiltIn kBuiltIns[] = {
     {"tenants.default.weight", "1"},
 };
 
-// Our own, versions, and the first segments of the paths of all dialects that have a default upstream. A test compares
-// them with the dialects.
+// Our own, versions, and the first segments of the paths of all dialects that have a default upstream. A test
+// compares them with the dialects.
 constexpr std::string_view kReservedNames[] = {
     "callgate",      "v1",          "v1alpha",       "v1beta",       "v2",
     "api",           "assistants",  "audio",         "batches",      "chat",
