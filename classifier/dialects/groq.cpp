@@ -41,7 +41,6 @@ constexpr DialectTable kTable{.name = "groq",
                               .request_id_header = "x-request-id",
                               .family = &families::kOpenAi,
                               .resources = kResources,
-                              .usage_unasked = true,
                               .error_body = openai_error_body,
                               .error_event = imitated_error_event,
                               .heartbeat = imitated_heartbeat};
