@@ -225,11 +225,11 @@ TEST(CloudRequest, names_its_model_and_whether_it_streams) {
 TEST(CloudErrors, are_judged_by_type_and_by_the_few_texts_that_decide) {
   const std::string claude = at(kClaude, "m:rawPredict");
   const std::string gemini = at(kGoogle, "m:generateContent");
-  const std::string_view converse = "/model/m/converse";
-  const std::string_view chat = "/openai/deployments/d/chat/completions";
+  const std::string converse = "/model/m/converse";
+  const std::string chat = "/openai/deployments/d/chat/completions";
   const struct {
     std::string_view dialect;
-    std::string_view path;
+    std::string path;
     int status;
     std::string_view type;  // Of x-amzn-errortype.
     std::string_view body;
