@@ -179,6 +179,11 @@ void set_model(RequestFacts& facts, std::string_view model) {
   if (!model.empty()) facts.model = model.substr(0, kModelMax);
 }
 
+std::string_view type_of(std::span<const TypeOf> types, Class cls, std::string_view otherwise) {
+  const auto row = std::ranges::find(types, cls, &TypeOf::cls);
+  return row == types.end() ? otherwise : row->type;
+}
+
 const Family& TableDialect::family_of(const Endpoint& endpoint) const {
   if (endpoint.family != nullptr) return *endpoint.family;
   const Family* const usual = usual_family(endpoint.operation);

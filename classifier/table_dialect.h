@@ -29,6 +29,13 @@ struct StatusOf {
   int status;
 };
 
+/// A provider's word for errors of a class.
+struct TypeOf {
+  Class cls;
+  std::string_view type;
+};
+[[nodiscard]] std::string_view type_of(std::span<const TypeOf> types, Class cls, std::string_view otherwise);
+
 struct DialectTable {
   std::string_view name;
   std::span<const std::string_view> versions;  // Path prefixes that may be there, twice, or missing: then the first.

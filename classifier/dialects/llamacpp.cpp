@@ -57,11 +57,7 @@ constexpr Rule kRules[] = {
     {kAny, "not_supported", "", InvalidRequest},
 };
 
-struct TypeRow {
-  Class cls;
-  std::string_view type;
-};
-constexpr TypeRow kTypes[] = {
+constexpr TypeOf kTypes[] = {
     {RateLimited, "rate_limit_error"},
     {LocalLimit, "rate_limit_error"},
     {Overloaded, "unavailable_error"},
@@ -82,19 +78,10 @@ constexpr TypeRow kTypes[] = {
     {Timeout, "timeout_error"},
 };
 
-std::string_view type_of(Class cls) {
-  for (const TypeRow& row : kTypes) {
-    if (row.cls == cls) return row.type;
-  }
-  return "server_error";
-}
-
-std::string error_body(const OwnError& error) { return numbered_error_body(error, type_of(error.cls)); }
-
+std::string_view type_of(const OwnError& error) { return type_of(kTypes, error.cls, "server_error"); }
+std::string error_body(const OwnError& error) { return numbered_error_body(error, type_of(error)); }
 std::string error_event(const Endpoint& endpoint, const OwnError& error) {
-  if (endpoint.operation != Operation::Chat && endpoint.operation != Operation::Completions)
-    return imitated_error_event(endpoint, error);
-  return "data: " + error_body(error) + "\n\n";
+  return numbered_error_event(endpoint, error, type_of(error));
 }
 
 constexpr DialectTable kTable{.name = "llamacpp",

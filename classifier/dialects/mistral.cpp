@@ -46,11 +46,7 @@ constexpr StatusOf kStatuses[] = {
     {QuotaExhausted, 402},
 };
 
-struct TypeRow {
-  Class cls;
-  std::string_view type;
-};
-constexpr TypeRow kTypes[] = {
+constexpr TypeOf kTypes[] = {
     {RateLimited, "rate_limited"},
     {LocalLimit, "rate_limited"},
     {QuotaExhausted, "payment_required"},
@@ -71,13 +67,6 @@ constexpr TypeRow kTypes[] = {
     {Timeout, "timeout"},
 };
 
-std::string_view type_of(Class cls) {
-  for (const TypeRow& row : kTypes) {
-    if (row.cls == cls) return row.type;
-  }
-  return "internal_server_error";
-}
-
 std::string flat(std::string_view message, std::string_view type, std::string_view code) {
   return "{\"object\":\"error\",\"message\":" + quoted(message) + ",\"type\":" + quoted(type) +
          ",\"param\":null,\"code\":" + (code.empty() ? "null" : quoted(code)) + "}";
@@ -87,7 +76,9 @@ std::string error_document(std::string_view, const SaidError& said) {
   return flat(said.message, said.type.empty() ? "internal_server_error" : said.type, said.code);
 }
 
-std::string error_body(const OwnError& error) { return flat(error.message, type_of(error.cls), error.code); }
+std::string error_body(const OwnError& error) {
+  return flat(error.message, type_of(kTypes, error.cls, "internal_server_error"), error.code);
+}
 
 // Its SDK knows no error event: any event that is no chunk is a failed validation, which says less than a cut.
 std::string error_event(const Endpoint&, const OwnError&) { return {}; }

@@ -64,11 +64,7 @@ constexpr Rule kRules[] = {
     {kNone, "failed_to_download_image", "", InvalidRequest},
 };
 
-struct TypeRow {
-  Class cls;
-  std::string_view type;
-};
-constexpr TypeRow kTypes[] = {
+constexpr TypeOf kTypes[] = {
     {RateLimited, "rate_limit_error"},
     {LocalLimit, "rate_limit_error"},
     {Overloaded, "service_unavailable_error"},
@@ -89,15 +85,8 @@ constexpr TypeRow kTypes[] = {
     {Timeout, "timeout_error"},
 };
 
-std::string_view type_of(Class cls) {
-  for (const TypeRow& row : kTypes) {
-    if (row.cls == cls) return row.type;
-  }
-  return "server_error";
-}
-
 std::string error_object(const OwnError& error) {
-  return "{\"message\":" + quoted(error.message) + ",\"type\":" + quoted(type_of(error.cls)) +
+  return "{\"message\":" + quoted(error.message) + ",\"type\":" + quoted(type_of(kTypes, error.cls, "server_error")) +
          ",\"param\":null,\"code\":" + (error.code.empty() ? "null" : quoted(error.code)) + "}";
 }
 
@@ -147,6 +136,11 @@ std::string numbered_error_body(const OwnError& error, std::string_view type) {
   return "{\"error\":{\"code\":" + std::to_string(error.status) + ",\"message\":" + quoted(error.message) +
          ",\"type\":" + quoted(type) + ",\"param\":null" +
          (error.code.empty() ? "" : ",\"reason\":" + quoted(error.code)) + "}}";
+}
+
+std::string numbered_error_event(const Endpoint& endpoint, const OwnError& error, std::string_view type) {
+  const bool own = endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
+  return own ? "data: " + numbered_error_body(error, type) + "\n\n" : imitated_error_event(endpoint, error);
 }
 
 }  // namespace classifier::dialect

@@ -17,5 +17,7 @@ namespace classifier::dialect {
 [[nodiscard]] std::string_view imitated_heartbeat(const Endpoint& endpoint);
 /// {"error":{"code":429,…}}: servers whose code is the status; ours stands beside it.
 [[nodiscard]] std::string numbered_error_body(const OwnError& error, std::string_view type);
+[[nodiscard]] std::string numbered_error_event(const Endpoint& endpoint, const OwnError& error,
+                                               std::string_view type);
 
 }  // namespace classifier::dialect

@@ -48,11 +48,7 @@ constexpr StatusOf kStatuses[] = {
     {QuotaExhausted, 402},
 };
 
-struct TypeRow {
-  Class cls;
-  std::string_view type;
-};
-constexpr TypeRow kTypes[] = {
+constexpr TypeOf kTypes[] = {
     {RateLimited, "rate_limit_exceeded"},
     {LocalLimit, "rate_limit_exceeded"},
     {QuotaExhausted, "payment_required"},
@@ -73,16 +69,9 @@ constexpr TypeRow kTypes[] = {
     {Timeout, "timeout"},
 };
 
-std::string_view type_of(Class cls) {
-  for (const TypeRow& row : kTypes) {
-    if (row.cls == cls) return row.type;
-  }
-  return "server";
-}
-
 std::string error_body(const OwnError& error) {
   return "{\"error\":{\"code\":" + std::to_string(error.status) + ",\"message\":" + quoted(error.message) +
-         ",\"metadata\":{\"error_type\":" + quoted(type_of(error.cls)) +
+         ",\"metadata\":{\"error_type\":" + quoted(type_of(kTypes, error.cls, "server")) +
          (error.code.empty() ? "" : ",\"reason\":" + quoted(error.code)) + "}}}";
 }
 
