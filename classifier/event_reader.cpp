@@ -41,6 +41,7 @@ class EventReader final : public StreamReader {
         dialect_(*options.dialect),
         error_document_(options.error_document),
         hide_usage_(options.hide_usage),
+        choices_(options.choices),
         framing_(options.framing),
         splitter_(options.framing) {}
 
@@ -62,7 +63,7 @@ class EventReader final : public StreamReader {
       return {.cls = Class::MalformedResponse, .retryable = true, .rule = "frame with a wrong checksum or length"};
     }
     if (reading_.refusal) return refused(*reading_.refusal);
-    if (terminal_ || reading_.choices.all_ended()) return {};
+    if (terminal_ || reading_.choices.all_ended(choices_)) return {};
     if (transport) return verdict_of(*transport);
     return {.cls = Class::MalformedResponse,
             .retryable = true,
@@ -138,6 +139,7 @@ class EventReader final : public StreamReader {
   const Dialect& dialect_;
   std::string (*error_document_)(std::string_view event, const SaidError& said);
   bool hide_usage_;
+  std::int64_t choices_;
   Framing framing_;
   bool broken_ = false;    // Bytes came that are no frame.
   bool readable_ = false;  // An event came that is one.

@@ -15,6 +15,7 @@ struct EventReaderOptions {
   RuleSet rules{};
   const Headers* head = nullptr;  // Read at once, not kept.
   bool hide_usage = false;
+  std::int64_t choices = 1;  // That were asked for; without an end marker fewer are no whole answer.
   Framing framing = Framing::Events;
   std::string (*error_document)(std::string_view event, const SaidError& said) = nullptr;
   const Dialect* dialect = nullptr;  // For its status_of().

@@ -1,5 +1,7 @@
 #include "classifier/json.h"
 
+#include <algorithm>
+
 #include "classifier/dialect.h"
 
 namespace classifier {
@@ -103,26 +105,31 @@ bool utf8_whole(std::string_view text) {
   return true;
 }
 
-bool balanced(std::string_view json) {
-  std::size_t depth = 0;
-  for (std::size_t at = 0; at < json.size(); ++at) {
-    const char c = json[at];
-    if (c == '{' || c == '[') {
-      ++depth;
-    } else if (c == '}' || c == ']') {
-      if (depth-- == 0) return false;
-    } else if (c == '"') {
-      // Most of an answer is text, and a search for its end is quicker than looking at each byte.
-      std::size_t escapes = 0;
-      do {
-        at = json.find('"', at + 1);
-        if (at == std::string_view::npos) return false;
-        for (escapes = 0; json[at - escapes - 1] == '\\'; ++escapes) {
-        }
-      } while (escapes % 2 == 1);
+void JsonBalance::feed(std::string_view bytes) {
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    if (!in_string_) {
+      const char c = bytes[at++];
+      in_string_ = c == '"';
+      if (c == '{' || c == '[') ++depth_;
+      if (c == '}' || c == ']') broken_ = broken_ || depth_-- == 0;
+      continue;
     }
+    // Most of an answer is text, and a search for its end is quicker than looking at each byte.
+    const std::size_t quote = std::min(bytes.find('"', at), bytes.size());
+    std::size_t front = quote;
+    while (front > at && bytes[front - 1] == '\\') --front;
+    const bool escaped = ((quote - front) % 2 == 1) != (front == at && escape_open_);
+    escape_open_ = quote == bytes.size() && escaped;
+    in_string_ = quote == bytes.size() || escaped;
+    at = quote + 1;
   }
-  return depth == 0;
+}
+
+bool balanced(std::string_view json) {
+  JsonBalance balance;
+  balance.feed(json);
+  return balance.whole();
 }
 
 std::string_view without_bom(std::string_view text) {

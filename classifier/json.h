@@ -36,8 +36,19 @@ void append_quoted(std::string& out, std::string_view text);
 /// Length of the well-formed UTF-8 character at the start of `text`, 0 if there is none.
 [[nodiscard]] std::size_t utf8_length(std::string_view text);
 
-/// Every bracket and string that it opens it closes. A reader that goes through a text once, as ours do, takes one
-/// that is cut behind any "}" for whole.
+/// Does a text close every bracket and string that it opens? It may come in pieces. A reader that goes through a text
+/// once, as ours do, takes one that is cut behind any "}" for whole.
+class JsonBalance {
+ public:
+  void feed(std::string_view bytes);
+  [[nodiscard]] bool whole() const { return depth_ == 0 && !in_string_ && !broken_; }
+
+ private:
+  std::size_t depth_ = 0;
+  bool in_string_ = false;
+  bool escape_open_ = false;  // The last piece ended inside a string, in a backslash that escapes what comes.
+  bool broken_ = false;       // More was closed than had been opened.
+};
 [[nodiscard]] bool balanced(std::string_view json);
 
 [[nodiscard]] std::string_view without_bom(std::string_view text);

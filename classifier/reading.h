@@ -1,6 +1,8 @@
 #pragma once
 // What has been read of an answer so far? Filled by a family's readers from a whole answer, or event by event.
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,7 +22,10 @@ class Choices {
  public:
   void begun(std::uint64_t index) { begun_ |= bit(index); }
   void ended(std::uint64_t index) { ended_ |= bit(index); }
-  [[nodiscard]] bool all_ended() const { return ended_ != 0 && (begun_ & ~ended_) == 0; }
+  /// Of at least so many.
+  [[nodiscard]] bool all_ended(std::int64_t wanted = 1) const {
+    return ended_ != 0 && (begun_ & ~ended_) == 0 && std::popcount(ended_) >= std::min<std::int64_t>(wanted, 64);
+  }
 
  private:
   // Nobody asks for more than 64; beyond that the last bit stands for all.

@@ -37,6 +37,7 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
   facts.stream = streams_unasked;
   facts.usage_asked = false;
   std::int64_t choices = 1;
+  std::int64_t asked = 1;  // By `n`; Gemini may give fewer candidates than are asked for, and says no end.
   std::optional<std::int64_t> limit;
   std::optional<std::int64_t> new_limit;
   const bool read = walk::document<ondemand::parser>({body}, [&](ondemand::document& document) {
@@ -52,7 +53,7 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
       } else if (key == "max_completion_tokens") {
         new_limit = walk::count(value);
       } else if (key == "n") {
-        choices = walk::count(value).value_or(1);
+        choices = asked = walk::count(value).value_or(1);
       } else if (key == "stream_options") {
         facts.usage_asked = false;
         walk::object_members(value, [&](std::string_view name, Value& part) {
@@ -65,6 +66,7 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
     });
   });
   facts.unreadable = !read;
+  facts.choices = std::clamp<std::int64_t>(asked, 1, kChoicesMax);
   if (new_limit) limit = new_limit;
   // The limit is one for each choice.
   if (limit)

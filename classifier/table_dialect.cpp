@@ -334,7 +334,7 @@ bool TableDialect::is_stream(const Endpoint& endpoint, const RequestFacts& facts
   return framing_of(head).has_value();
 }
 
-std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts&,
+std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoint, const RequestFacts& facts,
                                                           const Headers& head, bool hide_usage,
                                                           std::span<const ExtraRule> rules) const {
   const Family& family = family_of(endpoint);
@@ -344,6 +344,7 @@ std::unique_ptr<StreamReader> TableDialect::stream_reader(const Endpoint& endpoi
        .rules = {rules, table_.rules},
        .head = &head,
        .hide_usage = hide_usage,
+       .choices = facts.choices,
        .framing = framing_of(head).value_or(usual),
        .error_document = table_.error_document != nullptr ? table_.error_document : family.error_document,
        .dialect = this});

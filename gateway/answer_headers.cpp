@@ -5,6 +5,8 @@
 #include <charconv>
 #include <utility>
 
+#include "budget/price.h"
+
 namespace gateway {
 namespace {
 
@@ -87,6 +89,10 @@ void add_token_headers(Headers& headers, const classifier::Usage& usage) {
   headers.push_back({"Callgate-Cached-Input-Tokens", text_of(usage.tokens->cached_input)});
   headers.push_back({"Callgate-Output-Tokens", text_of(usage.tokens->output)});
   headers.push_back({"Callgate-Reasoning-Tokens", text_of(usage.tokens->reasoning)});
+}
+
+void add_cost_header(Headers& headers, const CallRecord& record) {
+  if (record.cost) headers.push_back({"Callgate-Cost-Usd", budget::usd_text(*record.cost)});
 }
 
 void set_come_back(Headers& headers, const ComeBack& come_back, std::string_view user_agent) {

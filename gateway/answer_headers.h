@@ -24,6 +24,9 @@ void add_our_headers(classifier::Headers& headers, const CallRecord& record, std
 /// Of a unary answer that was held whole: how many tokens it took.
 void add_token_headers(classifier::Headers& headers, const classifier::Usage& usage);
 
+/// What all attempts of the call have cost, as far as that is known.
+void add_cost_header(classifier::Headers& headers, const CallRecord& record);
+
 /// What a caller who is refused for good, or for now, is told about coming back.
 struct ComeBack {
   bool retryable = false;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "classifier/json.h"
 #include "gateway/answer_headers.h"
 
 namespace gateway {
@@ -297,6 +298,12 @@ task<void> relay(Try& t, std::string first) {
   t.attempt.answer_started = true;
   t.content_began();
 
+  // Too large to be judged, but not to be seen to be whole.
+  const bool watched = t.call.endpoint.understood && is_json(t.exchange->headers()) &&
+                       !classifier::find(t.exchange->headers(), "content-encoding");
+  classifier::JsonBalance balance;
+  if (watched) balance.feed(first);
+
   std::uint64_t passed = 0;
   std::string last = std::move(first);
   std::string piece;
@@ -314,6 +321,7 @@ task<void> relay(Try& t, std::string first) {
     const Bound bound = t.read_bound();
     const Exchange::Got got = co_await t.exchange->read(piece, bound.when);
     if (got == Exchange::Got::Data) {
+      if (watched) balance.feed(piece);
       last.empty() ? last.swap(piece) : static_cast<void>(last.append(piece));
       piece.clear();
       continue;
@@ -324,6 +332,11 @@ task<void> relay(Try& t, std::string first) {
       co_return;
     }
     ended = true;
+  }
+  if (watched && t.attempt.good() && !balance.whole()) {
+    t.judged({.cls = Class::MalformedResponse, .retryable = true, .rule = "no whole JSON"});
+    t.attempt.last = broken(t, false);
+    co_return;
   }
   t.attempt.providers_answer = true;
   t.attempt.last.how = LastWord::How::Finish;
@@ -432,6 +445,7 @@ task<void> relay_stream(Try& t) {
       // Cut, silent for too long, or nobody wants it any more. A marker that had come makes it whole all the same.
       t.judged(reader->finish(got == Exchange::Got::Failed ? t.exchange->transport() : Transport::Timeout));
       if (t.attempt.good() && got != Exchange::Got::Stopped) {
+        if (!reader->terminal()) t.say_detail("the transfer broke off behind the answer's last words");
         if (!started) commit(t);
         t.attempt.last.bytes = std::exchange(reader->forward(), {}) + std::exchange(reader->tail(), {});
         t.attempt.last.how = LastWord::How::Finish;

@@ -43,6 +43,7 @@ Ending own_ending(const Call& call, const CallRecord& record, Outcome outcome, c
   OwnAnswer answer = own_answer(*call.to->dialect, error);
   Ending ending{outcome, error.cls, error.status, reason, {}};
   add_our_headers(answer.head.headers, record, record.attempts.size(), error.cls, "callgate");
+  add_cost_header(answer.head.headers, record);
   set_come_back(answer.head.headers, come_back, user_agent_of(call));
   ending.last.how = LastWord::How::Answer;
   ending.last.head = std::move(answer.head);
@@ -142,13 +143,17 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
 /// No attempt will follow: the provider's own words, or ours where it had none.
 Ending final_failure(const Call& call, const CallRecord& record, Attempt& attempt, std::string_view reason) {
   const classifier::Verdict& verdict = attempt.verdict;
-  const ComeBack come_back{.retryable = verdict.retryable, .wait = verdict.retry_after, .sdk_may_retry = false};
+  // A clock of the caller's ends the call, and says nothing against the job.
+  const ComeBack come_back{.retryable = verdict.retryable || attempt.callers_deadline,
+                           .wait = verdict.retry_after,
+                           .sdk_may_retry = false};
   if (attempt.answer_started) {
     return {Outcome::Failed, verdict.cls, attempt.row.status, reason, std::move(attempt.last)};
   }
   if (attempt.providers_answer) {
     Ending ending{Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
     add_our_headers(ending.last.head.headers, record, record.attempts.size(), verdict.cls, "provider");
+    add_cost_header(ending.last.head.headers, record);
     set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
     return ending;
   }
@@ -172,7 +177,7 @@ Ending answered(const CallRecord& record, Attempt& attempt) {
   if (ending.last.how == LastWord::How::Answer) {
     add_our_headers(ending.last.head.headers, record, record.attempts.size(), ending.cls, "provider");
     add_token_headers(ending.last.head.headers, attempt.row.usage);
-    if (record.cost) set(ending.last.head.headers, "Callgate-Cost-Usd", budget::usd_text(*record.cost));
+    add_cost_header(ending.last.head.headers, record);
   }
   return ending;
 }

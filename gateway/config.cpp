@@ -642,6 +642,8 @@ void Reader::check_rules(const UpstreamConfig& upstream) {
       wrong(Kind::Missing, path, "needs at least one of status, code and text, or it would fit any error");
     if (!rule.code.empty() && !classifier::rule_for_code(rule.code))
       wrong(Kind::Reference, path / "code", "can never fit: it has no letter or digit");
+    if (const std::size_t star = rule.code.find('*', 1); star != std::string::npos && star + 1 < rule.code.size())
+      wrong(Kind::Reference, path / "code", "has a * inside; one may stand before or behind a word");
     if (rule.text.find_first_not_of(" *") == std::string::npos && !rule.text.empty())
       wrong(Kind::Reference, path / "text", "can never fit: it has nothing to look for");
     if (rule.status != 0 && (rule.status < 200 || rule.status == 204 || rule.status == 205 || rule.status == 304))
@@ -1025,7 +1027,11 @@ Loaded load_config(const std::string& file, const Overrides& overrides) {
     return loaded;
   }
   Loaded loaded = parse_config(read->text, file, overrides);
-  loaded.of_empty_file = read->text.empty();
+  // As while it is being written, or on a full disk. By what was read: the file's size may be another one by now.
+  if (read->text.empty()) {
+    loaded.problems.push_back(unreadable(
+        file, "it is empty, which would set everything to the defaults; write {} into it if that is meant"));
+  }
   // It holds no secret, so anybody may read it; who may write it decides where keys are sent.
   if (read->anybody_writes) {
     Problem problem =

@@ -184,7 +184,6 @@ struct Loaded {
   Config config{};
   std::vector<Problem> problems{};  // By place. Warnings leave the config usable.
   std::vector<Setting> settings{};  // All keys of this version, in the order of the documentation.
-  bool of_empty_file = false;       // A file was read, and not one byte stood in it.
   [[nodiscard]] bool usable() const;
 };
 

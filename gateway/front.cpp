@@ -101,7 +101,7 @@ std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) 
             bug ? refused.message : "a request was refused before it became a call",
             {{"call_id", id},
              {"code", refused.code},
-             {"status", std::to_string(refused.status)},
+             {"status", refused.status},
              {"path", refused.target.substr(0, std::min(refused.target.find('?'), kPathMax))}},
             now);
   classifier::OwnError error;

@@ -379,7 +379,9 @@ void Log::line(Level level, std::string_view event, std::string_view message, Fi
   if (!wanted(level)) return;
   begin(level, event, message, now);
   write_fields([&](auto sink) {
-    for (const auto& [name, value] : fields) sink.text(name, value, kMessageMax);
+    for (const auto& [name, value] : fields) {
+      value.number() ? sink.number(name, *value.number()) : sink.text(name, value.text(), kMessageMax);
+    }
   });
   if (end(level, now)) own_up_to_gaps(now);
 }

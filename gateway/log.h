@@ -4,10 +4,12 @@
 // Allow-list: a line is made of the fields in log.cpp and docs/logs.md and nothing else. No header, query, body,
 // prompt or answer can reach it.
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,6 +19,22 @@
 #include "gateway/services.h"
 
 namespace gateway {
+
+/// A text, or a whole number. Implicit, so that lists of fields read as such.
+class LogValue {
+ public:
+  template <typename Text>
+    requires std::convertible_to<Text, std::string_view>
+  LogValue(const Text& text) : text_(text) {}  // NOLINT(google-explicit-constructor)
+  template <std::integral Number>
+  LogValue(Number number) : number_(static_cast<std::int64_t>(number)) {}  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] std::string_view text() const { return text_; }
+  [[nodiscard]] const std::optional<std::int64_t>& number() const { return number_; }
+
+ private:
+  std::string_view text_{};
+  std::optional<std::int64_t> number_{};
+};
 
 /// I/O thread only, but for dropped(). Lines are handed to a thread of their own: a reader of our output who stops
 /// reading stops nothing but the log. Up to 2 MiB wait for him, then lines are dropped and counted.
@@ -31,7 +49,7 @@ class Log {
   Log& operator=(const Log&) = delete;
 
   /// `event` is a literal word such as "listening"; field names are literals, values are ours (addresses, counts, …).
-  using Fields = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+  using Fields = std::initializer_list<std::pair<std::string_view, LogValue>>;
   void line(Config::Log::Level level, std::string_view event, std::string_view message, Fields fields, WallTime now);
   /// The call's one line (event "call"): error for a bug of ours, warn if it failed by a provider or by us, else
   /// info.

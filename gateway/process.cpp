@@ -217,6 +217,12 @@ class Sidecar {
     } else {
       report.result = ReloadReport::Result::Applied;
       report.changed = changes(holding_.settings, fresh.settings);
+      // The same files with other prices in them.
+      const bool told = std::ranges::any_of(report.changed, [](const Change& c) { return c.path == "prices.files"; });
+      if (!told && fresh.config.prices.digests != config().prices.digests) {
+        report.changed.push_back(
+            {"prices.files", listed(config().prices.digests), listed(fresh.config.prices.digests)});
+      }
       holding_ = std::move(fresh);
       apply();
     }
@@ -240,8 +246,8 @@ class Sidecar {
           text_of(problem),
           {{"cause", name_of(cause)},
            {"file", problem.file},
-           {"line", std::to_string(problem.line)},
-           {"column", std::to_string(problem.column)},
+           {"line", problem.line},
+           {"column", problem.column},
            {"path", problem.path},
            {"code", name_of(problem.kind)}});
     }
@@ -306,7 +312,7 @@ class Sidecar {
     say(Level::Info,
         "draining",
         "no new calls; those in flight have until the drain's deadline",
-        {{"signal", name}, {"in_flight", std::to_string(server_.figures().requests)}});
+        {{"signal", name}, {"in_flight", server_.figures().requests}});
     server_.drain();
 
     bool hurry = false;
@@ -323,7 +329,7 @@ class Sidecar {
       say(Level::Warn,
           "drain_over",
           hurry ? "second signal: ending now" : "the drain's deadline has passed",
-          {{"broken_off", std::to_string(front_.active())}});
+          {{"broken_off", front_.active()}});
       server_.stop_all();
       const TimePoint end = runtime_.now() + kLastWords;
       while (server_.figures().requests > 0 && runtime_.now() < end) {
@@ -337,7 +343,7 @@ class Sidecar {
       timer.expires_after(kDrainPoll);
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }
-    say(Level::Info, "stopped", "callgate is gone", {{"calls", std::to_string(ledger_.ended())}});
+    say(Level::Info, "stopped", "callgate is gone", {{"calls", ledger_.ended()}});
     gone_ = true;
     // The pending wait refers to this frame; let it go before the frame does.
     endings_.cancel();
@@ -389,7 +395,7 @@ std::uint64_t automatic_buffered_bytes() {
 std::string ConfigSource::watched() const { return file == kStandardInput ? std::string{} : file; }
 
 Loaded ConfigSource::read_again() const {
-  if (file != kStandardInput) return load_again(file, overrides);
+  if (file != kStandardInput) return load_config(file, overrides);
   Loaded loaded;
   Problem problem;
   problem.kind = Problem::Kind::Unreadable;

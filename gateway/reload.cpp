@@ -106,20 +106,6 @@ std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh
   return keys;
 }
 
-Loaded load_again(const std::string& file, const Overrides& overrides) {
-  Loaded loaded = load_config(file, overrides);
-  // Not the file's size: that may be another one by now.
-  if (loaded.of_empty_file) {
-    Problem problem;
-    problem.kind = Problem::Kind::Unreadable;
-    problem.file = file;
-    problem.message =
-        "it is empty, which would set everything back to the defaults; write {} into it if that is meant";
-    loaded.problems.push_back(std::move(problem));
-  }
-  return loaded;
-}
-
 class Reloader::Impl {
  public:
   Impl(const std::string& file, const FileStamp& seen, Doors doors)

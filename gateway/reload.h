@@ -47,9 +47,6 @@ inline constexpr std::array<std::string_view, 4> kRestartKeys = {
 /// Puts back into `fresh` what only a restart can change, and says which keys those are.
 [[nodiscard]] std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh);
 
-/// load_config() for a file that was read before: one that is empty, as while it is being written, is refused.
-[[nodiscard]] Loaded load_again(const std::string& file, const Overrides& overrides);
-
 class Reloader {
  public:
   struct Doors {

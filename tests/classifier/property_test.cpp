@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "classifier/cases.h"
+#include "classifier/json.h"
 #include "tests/classifier/help.h"
 
 namespace {
@@ -97,6 +98,32 @@ TEST(Property, order_white_space_unrelated_members_and_encoding_change_no_verdic
     }
   }
   EXPECT_GT(varied_cases, 1'000);
+}
+
+TEST(Property, brackets_are_counted_alike_at_any_split) {
+  const std::string_view kTexts[] = {R"({"a":"\\"})",
+                                     R"({"a":"\""})",
+                                     R"({"a":"\\\"}]"})",
+                                     R"(["{",'}',[]])",
+                                     R"({"a":"b)",
+                                     R"({"a":"b\)",
+                                     R"(]{})",
+                                     R"([DONE])",
+                                     ""};
+  for (const std::string_view text : kTexts) {
+    const bool whole = classifier::balanced(text);
+    for (std::size_t first = 0; first <= text.size(); ++first) {
+      for (std::size_t second = first; second <= text.size(); ++second) {
+        classifier::JsonBalance balance;
+        balance.feed(text.substr(0, first));
+        balance.feed(text.substr(first, second - first));
+        balance.feed(text.substr(second));
+        EXPECT_EQ(balance.whole(), whole) << text << " cut at " << first << " and " << second;
+      }
+    }
+  }
+  EXPECT_TRUE(classifier::balanced(kTexts[0]) && classifier::balanced(kTexts[1]) && classifier::balanced(kTexts[2]));
+  EXPECT_FALSE(classifier::balanced(kTexts[4]) || classifier::balanced(kTexts[5]) || classifier::balanced(kTexts[6]));
 }
 
 TEST(Property, a_whole_answer_that_is_cut_anywhere_is_none) {

@@ -144,6 +144,7 @@ TEST(Faults, F04_no_attempt_begins_that_cannot_fit_the_deadline) {
   house.provider.wait("open_requests=0");
   const Json line = house.call_line();
   EXPECT_EQ(line.at("reason"), "callers_deadline");
+  EXPECT_EQ(answer.header("callgate-retryable"), "true") << "the job may do better; only this call's time was up";
   EXPECT_EQ(line.at("attempts").at(0).at("detail"), "no answer within timeouts.first_byte");
   EXPECT_EQ(line.at("attempts").at(1).at("detail"), "the caller's deadline passed");
 }

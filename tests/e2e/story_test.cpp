@@ -117,6 +117,50 @@ TEST(EndToEnd, an_answer_that_fails_in_its_last_event_is_broken_off_where_sdks_w
   }
 }
 
+TEST(EndToEnd, an_answer_too_large_to_be_held_is_seen_to_be_cut) {
+  House house{"answers: {hold_unary: 1KiB}\n"};
+  const std::string whole =
+      R"({"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"content":"\\\"{)" +
+      std::string(5'000, 'x') + R"("},"finish_reason":"stop"}]})";
+  for (const std::size_t size : {whole.size(), whole.size() - 1, whole.size() - 2, std::size_t{3'000}}) {
+    for (const char* framing : {"chunked", "length", "close"}) {
+      SCOPED_TRACE(std::to_string(size) + " " + framing);
+      Json answer{{"headers", {{"Content-Type", "application/json"}}}, {"framing", framing}};
+      answer["body"] = whole.substr(0, size);
+      house.provider.script(Json::array({{{"answer", answer}}}).dump());
+      const Response got = http("POST", house.chat(), kUnary);
+      // With a length known the last piece is kept back, and here it is the only one: then there is a reset alone.
+      EXPECT_TRUE(got.status == 200 || (got.status == 0 && size < whole.size())) << got.status;
+      EXPECT_EQ(got.end == Response::End::Complete, size == whole.size());
+      const Json line = house.call_line();
+      EXPECT_EQ(line.at("class"), size == whole.size() ? "none" : "malformed_response") << line;
+    }
+  }
+}
+
+TEST(EndToEnd, a_stream_that_lacks_a_choice_is_not_whole) {
+  House house;
+  const std::string two = R"({"model":"gpt-5","stream":true,"n":2,"messages":[]})";
+  const char* first =
+      R"({"data":{"choices":[{"index":0,"delta":{"content":"hel"}}]}},{"data":{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}})";
+  for (const char* end : {R"({"close":"rst"})", R"({"wait_ms":1})"}) {
+    house.provider.script(std::string{R"([{"answer":{"stream":[)"} + first + "," + end + "]}}]");
+    const Response got = http("POST", house.chat(), two);
+    EXPECT_NE(got.end, Response::End::Complete) << got.body;
+    EXPECT_EQ(house.call_line().at("outcome"), "failed");
+  }
+}
+
+TEST(EndToEnd, what_failed_attempts_cost_is_told_too) {
+  House house;
+  house.provider.script(
+      R"([{"answer":{"json":{"error":{"message":"overloaded","type":"overloaded_error"},"model":"gpt-5-mini","usage":{"prompt_tokens":1000,"completion_tokens":500}}}}])");
+  const Response got = http("POST", house.chat(), kUnary, {{"Callgate-Lane", "interactive"}});
+  const Json line = house.call_line();
+  ASSERT_TRUE(line.at("cost_usd").is_string()) << line;
+  EXPECT_EQ(got.header("callgate-cost-usd"), line.at("cost_usd"));
+}
+
 TEST(EndToEnd, a_resumable_upload_stays_with_us) {
   House house;
   house.provider.script(
@@ -140,6 +184,7 @@ TEST(EndToEnd, what_is_refused_before_it_is_a_call_has_its_line_and_its_id) {
   EXPECT_EQ(line.at("call_id"), answer.header("callgate-call-id"));
   EXPECT_EQ(line.at("code"), "callgate_unknown_upstream");
   EXPECT_EQ(line.at("path"), "/nobody/v1/x");
+  EXPECT_EQ(line.at("status"), 404) << "a number, as in the lines of calls";
   EXPECT_EQ(line.dump().find("canary"), std::string::npos);
 }
 

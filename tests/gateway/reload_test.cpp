@@ -222,23 +222,22 @@ using LoadAgain = Folder;
 TEST_F(LoadAgain, refuses_an_empty_file_but_not_an_empty_map) {
   const std::string file = root_ / "c.yaml";
   write("c.yaml", "");
-  const Loaded empty = load_again(file, {});
+  const Loaded empty = gateway::load_config(file, {});
   ASSERT_EQ(empty.problems.size(), 1U);
   EXPECT_EQ(text_of(empty.problems[0]),
             file +
-                ": error: it is empty, which would set everything back to the defaults; write {} into it if that is "
+                ": error: it is empty, which would set everything to the defaults; write {} into it if that is "
                 "meant");
   write("c.yaml", "{}");
-  EXPECT_TRUE(load_again(file, {}).usable());
-  EXPECT_TRUE(load_again("", {}).usable()) << "no file at all";
+  EXPECT_TRUE(gateway::load_config(file, {}).usable());
+  EXPECT_TRUE(gateway::load_config("", {}).usable()) << "no file at all";
 }
 
 TEST_F(LoadAgain, decides_by_what_was_read_and_not_by_the_size_that_the_file_has_then) {
   // Files of the kernel have bytes but no size, as one that an editor empties behind our back.
   const std::string file = "/proc/self/comm";
   ASSERT_EQ(stamp_of(file).size, 0);
-  const Loaded loaded = load_again(file, {});
-  EXPECT_FALSE(loaded.of_empty_file);
+  const Loaded loaded = gateway::load_config(file, {});
   for (const Problem& problem : loaded.problems) EXPECT_EQ(problem.message.find("is empty"), std::string::npos);
 }
 

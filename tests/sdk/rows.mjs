@@ -43,7 +43,7 @@ export const rows = [
 ];
 
 const kMemo = "the memo of final failures";
-const kBedrock = "the bedrock dialect";
+const kBedrock = "requests signed for AWS";
 
 export const later = [
   { row: "SDK retries find the final failure remembered", clients: ["ai openai", "ai anthropic", "ai google", "cohere", "langchain", "bedrock"], waits_for: kMemo },
