@@ -27,6 +27,7 @@ using Kind = Problem::Kind;
 
 constexpr std::size_t kLargestFile = 1 << 20;
 constexpr std::size_t kMostProblems = 200;
+constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
 constexpr std::string_view kVariablePrefix = "CALLGATE_";
 constexpr std::string_view kFileVariable = "CALLGATE_CONFIG";
 
@@ -158,12 +159,20 @@ class Reader {
   [[nodiscard]] std::set<std::string> names_in(std::string_view group) const;
   void settle(const Key& key, const Path& path, const std::string& name, Loaded& loaded) const;
   void settle_all(Loaded& loaded) const;
+  /// Lists of maps and maps of lists have no key to be set by, so they are taken whole.
   void settle_rules(const std::string& upstream, Loaded& loaded) const;
+  void settle_credentials(UpstreamConfig& upstream, Loaded& loaded) const;
+  void settle_groups(UpstreamConfig& upstream, Loaded& loaded) const;
+  void settle_route(const std::string& name, Loaded& loaded) const;
+  /// A decision below `path`; what it says is added to `row`, as one would write it.
+  [[nodiscard]] const Value* value_below(const Path& path, std::string_view key, std::string& row) const;
 
   void check_listen(const Config& config);
   void check_secrets(const Config& config);
-  void check_upstreams(const Config& config);
+  void check_upstreams(const Config& config, Secrets& secrets);
   void check_rules(const UpstreamConfig& upstream);
+  void check_credentials(const UpstreamConfig& upstream, Secrets& secrets);
+  void check_groups(const UpstreamConfig& upstream);
   void check_default_upstreams(const Config& config);
   void check_routes(const Config& config);
   void check_sizes(const Config& config);
@@ -588,7 +597,12 @@ void Reader::settle_all(Loaded& loaded) const {
         path[1] = name;
         settle(*one, path, name, loaded);
       }
-      if (group == "upstreams") settle_rules(name, loaded);
+      if (group == "routes") settle_route(name, loaded);
+      const auto upstream = std::ranges::find(loaded.config.upstreams, name, &UpstreamConfig::name);
+      if (group != "upstreams" || upstream == loaded.config.upstreams.end()) continue;
+      settle_credentials(*upstream, loaded);
+      settle_groups(*upstream, loaded);
+      settle_rules(name, loaded);
     }
     key = end;
   }
@@ -598,10 +612,15 @@ Path path_of_rule(const std::string& upstream, std::size_t index) {
   return Path{"upstreams", upstream, "classifier", "rules", "[" + std::to_string(index) + "]"};
 }
 
-/// A list of maps has no key to be set by, so it is taken whole.
+const Value* Reader::value_below(const Path& path, std::string_view key, std::string& row) const {
+  const auto decision = decisions_.find(path / key);
+  if (decision == decisions_.end()) return nullptr;
+  row += (row.empty() ? "" : ", ") + std::string{key} + ": " + decision->second.value.shown;
+  return &decision->second.value;
+}
+
 void Reader::settle_rules(const std::string& name, Loaded& loaded) const {
   const auto upstream = std::ranges::find(loaded.config.upstreams, name, &UpstreamConfig::name);
-  if (upstream == loaded.config.upstreams.end()) return;
   std::string shown;
   std::string origin;
   for (std::size_t index = 0;; ++index) {
@@ -610,23 +629,139 @@ void Reader::settle_rules(const std::string& name, Loaded& loaded) const {
     if (entry == entries_.end()) break;
     RuleConfig rule{.file = entry->second.file, .line = entry->second.line};
     std::string row;
-    const auto value_of = [&](std::string_view key) -> const Value* {
-      const auto decision = decisions_.find(path / key);
-      if (decision == decisions_.end()) return nullptr;
-      row += (row.empty() ? "" : ", ") + std::string{key} + ": " + decision->second.value.shown;
-      return &decision->second.value;
-    };
-    if (const Value* status = value_of("status")) rule.status = static_cast<int>(status->number);
-    if (const Value* code = value_of("code")) rule.code = code->text;
-    if (const Value* text = value_of("text")) rule.text = text->text;
-    if (const Value* cls = value_of("class")) rule.cls = cls->text;
-    if (const Value* retryable = value_of("retryable")) rule.retryable = retryable->number == 1;
+    if (const Value* status = value_below(path, "status", row)) rule.status = static_cast<int>(status->number);
+    if (const Value* code = value_below(path, "code", row)) rule.code = code->text;
+    if (const Value* text = value_below(path, "text", row)) rule.text = text->text;
+    if (const Value* cls = value_below(path, "class", row)) rule.cls = cls->text;
+    if (const Value* retryable = value_below(path, "retryable", row)) rule.retryable = retryable->number == 1;
     shown += (shown.empty() ? "[{" : ", {") + row + "}";
     if (origin.empty()) origin = rule.file + ":" + std::to_string(rule.line);
     upstream->rules.push_back(std::move(rule));
   }
   if (!shown.empty())
     loaded.settings.push_back({{"upstreams", name, "classifier", "rules"}, shown + "]", std::move(origin)});
+}
+
+std::string origin_of(const std::string& file, int line) {
+  return line > 0 ? file + ":" + std::to_string(line) : file;
+}
+
+void Reader::settle_credentials(UpstreamConfig& upstream, Loaded& loaded) const {
+  const Path list{"upstreams", upstream.name, "credentials"};
+  std::string shown;
+  std::string origin;
+  for (std::size_t index = 0;; ++index) {
+    const Path path = list / ("[" + std::to_string(index) + "]");
+    const auto entry = entries_.find(path);
+    if (entry == entries_.end()) break;
+    CredentialConfig credential;
+    std::string row;
+    if (const Value* name = value_below(path, "name", row)) credential.name = name->text;
+    if (const Value* key = value_below(path, "key", row))
+      credential.key = {static_cast<SecretSource::From>(key->number), key->text};
+    if (const Value* weight = value_below(path, "weight", row)) credential.weight = weight->real;
+    shown += (shown.empty() ? "[{" : ", {") + row + "}";
+    if (origin.empty()) origin = origin_of(entry->second.file, entry->second.line);
+    upstream.credentials.push_back(std::move(credential));
+  }
+  if (!shown.empty()) loaded.settings.push_back({list, shown + "]", std::move(origin)});
+}
+
+void Reader::settle_groups(UpstreamConfig& upstream, Loaded& loaded) const {
+  const Path groups{"upstreams", upstream.name, "limits", "groups"};
+  for (const auto& [path, decision] : decisions_) {
+    if (decision.key->path != "upstreams.*.limits.groups.*" || path[1] != upstream.name) continue;
+    upstream.groups[path.back()] = decision.value.texts;
+    loaded.settings.push_back({path, decision.value.shown, decision.origin});
+  }
+}
+
+void Reader::settle_route(const std::string& name, Loaded& loaded) const {
+  RouteConfig route{.name = name};
+  std::string shown;
+  const Path list{"routes", name, "try"};
+  for (std::size_t index = 0;; ++index) {
+    const Path path = list / ("[" + std::to_string(index) + "]");
+    const auto entry = entries_.find(path);
+    if (entry == entries_.end()) break;
+    RouteStep step;
+    std::string row;
+    if (const auto plain = decisions_.find(path); plain != decisions_.end()) {
+      step.upstream = plain->second.value.text;
+      row = plain->second.value.shown;
+    } else {
+      if (const Value* upstream = value_below(path, "upstream", row)) step.upstream = upstream->text;
+      if (const Value* weight = value_below(path, "weight", row)) step.weight = weight->real;
+      std::string models;
+      for (const auto& [below, decision] : decisions_) {
+        const bool mine = below.size() == path.size() + 2 && below[path.size()] == "models" &&
+                          std::equal(path.begin(), path.end(), below.begin());
+        if (!mine) continue;
+        step.models[below.back()] = decision.value.text;
+        models += (models.empty() ? "" : ", ") + yaml_text(below.back()) + ": " + decision.value.shown;
+      }
+      if (!models.empty()) row += (row.empty() ? "models: {" : ", models: {") + models + "}";
+      row = "{" + row + "}";
+    }
+    shown += (shown.empty() ? "[" : ", ") + row;
+    route.steps.push_back(std::move(step));
+  }
+  const Place place = place_of(list);
+  if (!shown.empty()) loaded.settings.push_back({list, shown + "]", origin_of(place.file, place.line)});
+  loaded.config.routes.push_back(std::move(route));
+}
+
+void Reader::check_credentials(const UpstreamConfig& upstream, Secrets& secrets) {
+  const Path list{"upstreams", upstream.name, "credentials"};
+  std::set<std::string> names;
+  for (std::size_t index = 0; index < upstream.credentials.size(); ++index) {
+    const CredentialConfig& credential = upstream.credentials[index];
+    const Path path = list / ("[" + std::to_string(index) + "]");
+    if (said_of(path)) continue;
+    if (credential.name.empty()) {
+      add(Kind::Missing, place_of(path), path, "needs name: how metrics and log call it");
+      continue;
+    }
+    if (credential.name.size() > 64 || credential.name.find_first_not_of(kNameLetters) != std::string::npos) {
+      add(Kind::Type,
+          place_of(path / "name"),
+          path / "name",
+          "must be a name of at most 64 small letters, digits, -, _ and ., since it is a label in metrics");
+    }
+    if (!names.insert(credential.name).second) {
+      add(Kind::DuplicateKey,
+          place_of(path / "name"),
+          path / "name",
+          "is the name of another credential of this upstream, too (" + say(credential.name) + ")");
+    }
+    if (!credential.key.given()) {
+      add(Kind::Missing, place_of(path), path, "needs key: {file: /path/to/it} or {env: NAME_OF_A_VARIABLE}");
+      continue;
+    }
+    auto key = read_key(credential.key, overrides_.environment);
+    if (!key) {
+      add(Kind::Secret, place_of(path / "key"), path / "key", key.error());
+      continue;
+    }
+    secrets[secret_name(upstream.name, credential.name)] = std::move(*key);
+    if (credential.key.from == SecretSource::From::File && open_to_others(credential.key.name))
+      warn(Kind::Exposure, place_of(path / "key"), path / "key", "is in a file that anybody can read; chmod 0640 it");
+  }
+}
+
+void Reader::check_groups(const UpstreamConfig& upstream) {
+  std::map<std::string, std::string> group_of;
+  for (const auto& [group, models] : upstream.groups) {
+    const Path path{"upstreams", upstream.name, "limits", "groups", group};
+    for (const std::string& model : models) {
+      const auto [other, fresh] = group_of.try_emplace(model, group);
+      if (fresh) continue;
+      add(Kind::Reference,
+          place_of(path),
+          path,
+          "has " + say(model) + ", which " + (other->second == group ? "stands in it twice" : "is in " + other->second + ", too"));
+    }
+  }
 }
 
 void Reader::check_rules(const UpstreamConfig& upstream) {
@@ -740,7 +875,7 @@ void Reader::check_secrets(const Config& config) {
   }
 }
 
-void Reader::check_upstreams(const Config& config) {
+void Reader::check_upstreams(const Config& config, Secrets& secrets) {
   std::vector<std::string> dialects;
   for (const classifier::Dialect* dialect : classifier::dialects()) dialects.emplace_back(dialect->name());
 
@@ -748,7 +883,7 @@ void Reader::check_upstreams(const Config& config) {
     for (const std::string& name : names_in(group)) {
       const Path path{std::string{group}, name};
       const bool good = !name.empty() && name.size() <= 64 && name != "." && name != ".." &&
-                        name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") == std::string::npos;
+                        name.find_first_not_of(kNameLetters) == std::string::npos;
       if (!good) {
         add(Kind::Type,
             place_of(path),
@@ -802,6 +937,8 @@ void Reader::check_upstreams(const Config& config) {
       }
     }
     check_rules(upstream);
+    check_credentials(upstream, secrets);
+    check_groups(upstream);
     for (const std::string& safe : upstream.replay_safe) {
       if (!safe.starts_with('/')) {
         add(Kind::Type,
@@ -855,28 +992,48 @@ void Reader::check_default_upstreams(const Config& config) {
 }
 
 void Reader::check_routes(const Config& config) {
-  std::map<std::string, std::string> dialect_of_route;
-  for (const auto& [path, decision] : decisions_) {
-    if (decision.key->path != "routes.*.try[]" && decision.key->path != "routes.*.try[].upstream") continue;
-    const std::string& name = decision.value.text;
-    const auto upstream = std::ranges::find(config.upstreams, name, &UpstreamConfig::name);
-    if (upstream == config.upstreams.end()) {
-      add(Kind::Reference, decision.place, path, "names no upstream (is " + say(name) + ")");
-      continue;
+  for (const RouteConfig& route : config.routes) {
+    const Path path{"routes", route.name};
+    const auto same_name = std::ranges::find(config.upstreams, route.name, &UpstreamConfig::name);
+    if (same_name != config.upstreams.end())
+      add(Kind::Reference, place_of(path), path, "is the name of an upstream, too; choose another one");
+    if (route.steps.empty() && !said_of(path))
+      add(Kind::Missing, place_of(path), path, "needs try: a list of upstreams, such as try: [openai]");
+
+    std::string dialect;
+    std::set<std::string> seen;
+    for (std::size_t index = 0; index < route.steps.size(); ++index) {
+      const RouteStep& step = route.steps[index];
+      Path where = path / "try" / ("[" + std::to_string(index) + "]");
+      if (said_of(where)) continue;
+      if (step.upstream.empty()) {
+        add(Kind::Missing, place_of(where), where, "needs upstream: the name of one");
+        continue;
+      }
+      if (decisions_.contains(where / "upstream")) where = where / "upstream";
+      const auto upstream = std::ranges::find(config.upstreams, step.upstream, &UpstreamConfig::name);
+      if (upstream == config.upstreams.end()) {
+        std::vector<std::string> names;
+        for (const UpstreamConfig& known : config.upstreams) names.push_back(known.name);
+        const std::string meant = nearest(step.upstream, names);
+        add(Kind::Reference,
+            place_of(where),
+            where,
+            "names no upstream (is " + say(step.upstream) +
+                (meant.empty() ? "; there are: " + listed(names) + ")" : "; did you mean " + meant + "?)"));
+        continue;
+      }
+      if (dialect.empty()) dialect = upstream->dialect;
+      if (upstream->dialect != dialect) {
+        add(Kind::Reference,
+            place_of(where),
+            where,
+            "must speak the dialect of the route's first upstream, " + dialect + " (" + say(step.upstream) +
+                " speaks " + upstream->dialect + ")");
+      }
+      if (!seen.insert(step.upstream).second)
+        add(Kind::Reference, place_of(where), where, "stands in this route twice (" + say(step.upstream) + ")");
     }
-    const std::string& first = dialect_of_route.try_emplace(path[1], upstream->dialect).first->second;
-    if (first != upstream->dialect) {
-      add(Kind::Reference,
-          decision.place,
-          path,
-          "must speak the dialect of the route's first upstream, " + first + " (" + say(name) + " speaks " +
-              upstream->dialect + ")");
-    }
-  }
-  for (const std::string& name : names_in("routes")) {
-    const Path path{"routes", name};
-    const bool taken = std::ranges::find(config.upstreams, name, &UpstreamConfig::name) != config.upstreams.end();
-    if (taken) add(Kind::Reference, place_of(path), path, "is the name of an upstream, too; choose another one");
   }
 }
 
@@ -938,7 +1095,7 @@ Loaded Reader::finish() {
   if (readable) {
     check_listen(loaded.config);
     check_secrets(loaded.config);
-    check_upstreams(loaded.config);
+    check_upstreams(loaded.config, loaded.secrets);
     check_default_upstreams(loaded.config);
     check_routes(loaded.config);
     check_sizes(loaded.config);
@@ -968,6 +1125,10 @@ Problem unreadable(const std::string& file, std::string message) {
 }
 
 }  // namespace
+
+std::string secret_name(std::string_view upstream, std::string_view credential) {
+  return std::string{upstream} + "/" + std::string{credential};
+}
 
 std::string_view name_of(Problem::Kind kind) {
   constexpr std::string_view kNames[] = {"unreadable",

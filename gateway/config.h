@@ -37,13 +37,23 @@ struct RuleConfig {
   bool operator==(const RuleConfig&) const = default;
 };
 
+/// A key that callgate holds for an upstream.
+struct CredentialConfig {
+  std::string name{};  // In metrics, log and messages; unique within its upstream.
+  SecretSource key{};
+  double weight = 1;  // Its share of new conversations; 0: only when no other one may be used.
+  bool operator==(const CredentialConfig&) const = default;
+};
+
 struct UpstreamConfig {
   std::string name{};
   std::string dialect{};  // A name that classifier::find_dialect() knows.
   std::string url{};      // "https://host[:port][/path]", without a slash at the end.
   int http = 1;           // 1 | 2
   std::string ca_file{};
-  int concurrent = 256;  // limits.concurrent; 0: no limit.
+  std::vector<CredentialConfig> credentials{};  // None: the caller's own key is passed through.
+  int concurrent = 256;                         // limits.concurrent; 0: no limit.
+  std::map<std::string, std::vector<std::string>, std::less<>> groups{};  // limits.groups: name -> models.
   struct Timeouts {      // 0: none.
     std::chrono::milliseconds connect{5'000};
     std::chrono::milliseconds first_byte{600'000};
@@ -54,6 +64,21 @@ struct UpstreamConfig {
   std::vector<std::string> replay_safe{};  // Further POST paths that may be repeated after their body was sent.
   std::vector<RuleConfig> rules{};         // classifier.rules
   bool operator==(const UpstreamConfig&) const = default;
+};
+
+/// One upstream of a route.
+struct RouteStep {
+  std::string upstream{};
+  std::optional<double> weight{};  // Neighbours that all have one share the calls by it; without: in order.
+  std::map<std::string, std::string, std::less<>> models{};  // Asked model -> its name there.
+  bool operator==(const RouteStep&) const = default;
+};
+
+/// A name that callers address like an upstream.
+struct RouteConfig {
+  std::string name{};
+  std::vector<RouteStep> steps{};  // All of one dialect.
+  bool operator==(const RouteConfig&) const = default;
 };
 
 struct LaneRetry {
@@ -73,7 +98,8 @@ struct Config {
   } listen{};
 
   std::vector<UpstreamConfig> upstreams{};                             // Built-in ones included, by name.
-  std::map<std::string, std::string, std::less<>> default_upstream{};  // dialect -> upstream
+  std::vector<RouteConfig> routes{};
+  std::map<std::string, std::string, std::less<>> default_upstream{};  // dialect -> upstream or route
 
   struct Retry {
     std::chrono::milliseconds base{500};
@@ -83,8 +109,22 @@ struct Config {
     LaneRetry interactive{4, std::chrono::milliseconds{0}};
     LaneRetry bulk{8, std::chrono::milliseconds{120'000}};
     LaneRetry backfill{8, std::chrono::milliseconds{120'000}};
+    double budget_share = 0.5;  // Retries per recent call, per upstream; …
+    int budget_floor = 10;      // … and so many that are always allowed, …
+    double budget_refill = 0.1;  // … of which so many per second come back.
     bool operator==(const Retry&) const = default;
   } retry{};
+
+  std::chrono::milliseconds memo_final_failure{15'000};  // memo.final_failure; 0: nothing is remembered.
+
+  struct Breaker {
+    std::chrono::milliseconds window{30'000};
+    int min_calls = 10;
+    double failure_share = 0.5;
+    int consecutive = 5;
+    std::chrono::milliseconds open_for{10'000};
+    bool operator==(const Breaker&) const = default;
+  } breaker{};
 
   struct Queue {
     std::size_t total = 10'000;
@@ -180,10 +220,15 @@ struct Setting {
   std::string origin{};             // "default", "built in", "callgate.yaml:7", "CALLGATE_RETRY__BASE", "--set"
 };
 
+/// The keys of the configured credentials, by secret_name().
+using Secrets = std::map<std::string, std::string, std::less<>>;
+[[nodiscard]] std::string secret_name(std::string_view upstream, std::string_view credential);
+
 struct Loaded {
   Config config{};
   std::vector<Problem> problems{};  // By place. Warnings leave the config usable.
   std::vector<Setting> settings{};  // All keys of this version, in the order of the documentation.
+  Secrets secrets{};                // As they were read; shown to nobody.
   [[nodiscard]] bool usable() const;
 };
 

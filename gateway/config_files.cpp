@@ -117,6 +117,10 @@ std::expected<std::string, std::string> read_token(const SecretSource& source, c
   return token;
 }
 
+std::expected<std::string, std::string> read_key(const SecretSource& source, const Environment& environment) {
+  return read_secret(source, environment);
+}
+
 bool open_to_others(const std::string& file) {
   struct stat about {};
   return ::stat(file.c_str(), &about) == 0 && (about.st_mode & S_IRWXO) != 0;

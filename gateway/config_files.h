@@ -23,6 +23,9 @@ struct FileText {
 /// Neither answer holds anything else of the file.
 [[nodiscard]] std::expected<std::string, std::string> read_token(const SecretSource& source,
                                                                  const Environment& environment);
+/// A provider's key: one line that can stand in a header field; else what is wrong, without anything of the file.
+[[nodiscard]] std::expected<std::string, std::string> read_key(const SecretSource& source,
+                                                               const Environment& environment);
 [[nodiscard]] bool open_to_others(const std::string& file);
 
 /// Why nobody could be trusted by this PEM file; empty if it holds a certificate.
