@@ -37,9 +37,10 @@ class ShareWindow {
 
   /// The moments after `now` at which something falls out of the window, in order.
   [[nodiscard]] std::vector<TimePoint> expiries(TimePoint now) const {
+    const std::int64_t second = second_of(now);
     std::vector<TimePoint> moments;
     for (const Bucket& bucket : buckets_) {
-      if (counts(bucket, second_of(now)) && bucket.used()) {
+      if (counts(bucket, second) && bucket.used()) {
         moments.emplace_back(std::chrono::seconds{bucket.second + length()});
       }
     }
@@ -76,9 +77,10 @@ class ShareWindow {
     return bucket;
   }
   [[nodiscard]] std::int64_t sum(TimePoint now, std::int64_t Bucket::*kind) const {
+    const std::int64_t second = second_of(now);
     std::int64_t all = 0;
     for (const Bucket& bucket : buckets_) {
-      if (counts(bucket, second_of(now))) all += bucket.*kind;
+      if (counts(bucket, second)) all += bucket.*kind;
     }
     return all;
   }
