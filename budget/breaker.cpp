@@ -1,0 +1,195 @@
+#include "budget/breaker.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+
+#include "budget/share_window.h"
+
+namespace budget {
+namespace {
+
+constexpr Milliseconds kRowLastsAtLeast{1'000};
+constexpr Milliseconds kProbeDeadlineMin{30'000};
+constexpr double kJitter = 0.2;  // Of open_for, on top of it.
+
+void check(const BreakerPolicy& policy) {
+  assert(policy.window > Milliseconds::zero());
+  assert(policy.min_calls >= 1);
+  assert(policy.failure_share > 0.0);
+  assert(policy.consecutive >= 1);
+  assert(policy.open_for > Milliseconds::zero());
+}
+
+}  // namespace
+
+class Breaker::Core final : public TicketDesk {
+ public:
+  explicit Core(const BreakerPolicy& chosen) : policy{chosen}, outcomes{chosen.window} { check(policy); }
+
+  void success(std::uint64_t number, TimePoint now) override {
+    if (number != generation) return;
+    if (!opened_at) {
+      outcomes.add_whole(now);
+      row = 0;
+      return;
+    }
+    outcomes.clear();
+    row = 0;
+    ++generation;
+    opened_at.reset();
+    probe_until.reset();
+    closed_at = now;
+    ++transitions.closed;
+  }
+
+  void failure(std::uint64_t number, TimePoint now, double roll) override {
+    assert(roll >= 0.0 && roll < 1.0);
+    if (number != generation) return;
+    if (opened_at) {
+      ++transitions.reopened;
+      return open(now, roll);
+    }
+    outcomes.add_whole(now);
+    outcomes.add_part(now);
+    if (row == 0) row_began = now;
+    ++row;
+
+    const auto all = outcomes.whole(now);
+    if (all >= policy.min_calls &&
+        static_cast<double>(outcomes.part(now)) >= policy.failure_share * static_cast<double>(all)) {
+      ++transitions.opened_by_share;
+      reason = Reason::FailureShare;
+      return open(now, roll);
+    }
+    // Many calls that break in one moment are one incident: a lost connection carries a hundred streams.
+    if (row >= policy.consecutive && now - row_began >= kRowLastsAtLeast) {
+      ++transitions.opened_by_row;
+      reason = Reason::Consecutive;
+      open(now, roll);
+    }
+  }
+
+  void neutral(std::uint64_t number) override {
+    if (number == generation) probe_until.reset();
+  }
+
+  void open(TimePoint now, double roll) {
+    ++generation;
+    opened_at = now;
+    opening_roll = roll;
+    probe_until.reset();
+    probed = false;
+  }
+
+  /// Of the present opening.
+  [[nodiscard]] TimePoint open_until() const {
+    assert(opened_at);
+    const std::chrono::nanoseconds least = policy.open_for;
+    const auto more = kJitter * opening_roll * static_cast<double>(least.count());
+    return *opened_at + least + std::chrono::nanoseconds{static_cast<std::int64_t>(more)};
+  }
+
+  [[nodiscard]] bool may_begin(TimePoint now) const {
+    if (!opened_at) return true;
+    return now >= next_probe();
+  }
+
+  [[nodiscard]] TimePoint next_probe() const {
+    if (probe_until) return *probe_until;
+    // A longer open_for that is set now does not close again what is half open.
+    return probed ? half_opened_at : open_until();
+  }
+
+  Ticket begin(const std::shared_ptr<Core>& self, TimePoint now) {
+    assert(may_begin(now));
+    if (!opened_at) return Ticket{self, generation, false};
+    if (!probed) {
+      half_opened_at = open_until();
+      ++transitions.half_opened;
+    }
+    probed = true;
+    probe_until = now + policy.probe_deadline.value_or(std::max(policy.open_for, kProbeDeadlineMin));
+    return Ticket{self, ++generation, true};
+  }
+
+  BreakerPolicy policy;
+  ShareWindow outcomes;  // Whole: outcomes; part: failures.
+  int row = 0;           // Failures with no success between.
+  TimePoint row_began{};
+
+  std::uint64_t generation = 0;        // Moves at every opening, probe and closing.
+  std::optional<TimePoint> opened_at;  // Nothing: closed.
+  double opening_roll = 0.0;
+  bool probed = false;  // Since the present opening.
+  TimePoint half_opened_at{};
+  std::optional<TimePoint> probe_until;  // A probe is out, until then at the latest.
+  std::optional<TimePoint> closed_at;
+  Reason reason = Reason::FailureShare;
+  Transitions transitions;
+};
+
+Breaker::Breaker(const BreakerPolicy& policy) : core_{std::make_shared<Core>(policy)} {}
+
+bool Breaker::may_begin(TimePoint now) const { return core_->may_begin(now); }
+
+Ticket Breaker::begin(TimePoint now) { return core_->begin(core_, now); }
+
+Breaker::State Breaker::state(TimePoint now) const {
+  if (!core_->opened_at) return State::Closed;
+  return core_->probed || now >= core_->open_until() ? State::HalfOpen : State::Open;
+}
+
+std::optional<Breaker::Reason> Breaker::reason() const {
+  if (!core_->opened_at) return std::nullopt;
+  return core_->reason;
+}
+
+std::optional<TimePoint> Breaker::since(TimePoint now) const {
+  switch (state(now)) {
+    case State::Closed:
+      return core_->closed_at;
+    case State::Open:
+      return core_->opened_at;
+    case State::HalfOpen:
+      return core_->probed ? core_->half_opened_at : core_->open_until();
+  }
+  return std::nullopt;
+}
+
+std::optional<TimePoint> Breaker::next_probe() const {
+  if (!core_->opened_at) return std::nullopt;
+  return core_->next_probe();
+}
+
+Breaker::Transitions Breaker::transitions() const { return core_->transitions; }
+
+void Breaker::update(const BreakerPolicy& policy) {
+  check(policy);
+  core_->policy = policy;
+  core_->outcomes.resize(policy.window);
+}
+
+std::string_view name_of(Breaker::State state) {
+  switch (state) {
+    case Breaker::State::Closed:
+      return "closed";
+    case Breaker::State::Open:
+      return "open";
+    case Breaker::State::HalfOpen:
+      return "half_open";
+  }
+  return "";
+}
+
+std::string_view name_of(Breaker::Reason reason) {
+  switch (reason) {
+    case Breaker::Reason::FailureShare:
+      return "failure_share";
+    case Breaker::Reason::Consecutive:
+      return "consecutive";
+  }
+  return "";
+}
+
+}  // namespace budget
