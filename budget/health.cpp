@@ -42,6 +42,10 @@ TimePoint spread_from(TimePoint now, double roll) {
   return now + std::chrono::nanoseconds{static_cast<std::int64_t>(roll * kReturnSpreadNs)};
 }
 
+HealthEvent closing_of(const Candidate& candidate) {
+  return {HealthEvent::Kind::BreakerClosed, candidate.upstream, candidate.model, {}, "probe", {}};
+}
+
 }  // namespace
 
 std::string_view name_of(Held held) { return kHeldNames[static_cast<std::size_t>(held)]; }
@@ -156,9 +160,12 @@ Pass Health::begin(const Candidate& candidate, bool again, TimePoint now) {
   return pass;
 }
 
-void Health::proved(Pass& pass, TimePoint now) {
-  if (std::exchange(pass.proved, true)) return;
+std::vector<HealthEvent> Health::proved(Pass& pass, TimePoint now) {
+  if (std::exchange(pass.proved, true)) return {};
+  const bool probing = pass.breaker.is_probe();
   pass.breaker.settle(Result::Success, now, 0.0);
+  if (!probing || breaker(pass.candidate).state(now) != Breaker::State::Closed) return {};
+  return {closing_of(pass.candidate)};
 }
 
 std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePoint now, double roll) {
@@ -169,7 +176,7 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
   if (ended.good) result = Result::Success;
 
   Breaker& shared = breaker(candidate);
-  const bool probing = pass.breaker.is_probe();
+  const bool probing = pass.breaker.is_probe() && !pass.proved;
   const Breaker::State before = probing ? Breaker::State::HalfOpen : shared.state(now);
   if (pass.proved && counts && shared.state(now) == Breaker::State::Closed) {
     // Dead in the middle: not the probe's matter any more, but a failure like others.
@@ -185,9 +192,7 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
                       name_of(shared.reason().value_or(Breaker::Reason::FailureShare)),
                       shared.next_probe()});
   }
-  if (after == Breaker::State::Closed && (before != Breaker::State::Closed || probing)) {
-    events.push_back({HealthEvent::Kind::BreakerClosed, candidate.upstream, candidate.model, {}, "probe", {}});
-  }
+  if (after == Breaker::State::Closed && probing) events.push_back(closing_of(candidate));
 
   Pause& wait = pause(candidate);
   const bool paused_before = wait.paused(now);

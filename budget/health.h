@@ -132,7 +132,7 @@ class Health {
   /// Only where look() just said yes.
   [[nodiscard]] Pass begin(const Candidate& candidate, bool again, TimePoint now);
   /// Content came: the breaker's question is answered.
-  void proved(Pass& pass, TimePoint now);
+  std::vector<HealthEvent> proved(Pass& pass, TimePoint now);
   std::vector<HealthEvent> end(Pass& pass, const AttemptEnd& ended, TimePoint now, double roll);
   /// What the provider says it has left for us (none: nothing happens).
   void announced(const Candidate& candidate, std::int64_t remaining, std::int64_t limit, Milliseconds resets_in,

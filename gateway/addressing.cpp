@@ -51,7 +51,7 @@ bool has_odd_byte(std::string_view target) {
 
 std::string names_of(const Directory& directory) {
   std::string names;
-  for (const auto& [name, upstream] : directory.upstreams) {
+  for (const auto& [name, upstream] : directory.routes) {
     if (!names.empty()) names += ", ";
     names += "/" + name + "/";
   }
@@ -63,13 +63,13 @@ using Known = classifier::ApiPath::Known;
 Known known_by(const Dialect& dialect, std::string_view path) { return dialect.read_path(path).known; }
 
 /// Default upstreams of the dialects that know this path best.
-std::vector<std::shared_ptr<const Target>> knowing(const Directory& directory, std::string_view path) {
-  std::vector<std::shared_ptr<const Target>> found;
+std::vector<std::shared_ptr<const Route>> knowing(const Directory& directory, std::string_view path) {
+  std::vector<std::shared_ptr<const Route>> found;
   Known best = Known::Beside;
   for (const auto& [dialect, name] : directory.default_upstream) {
-    const auto upstream = directory.upstreams.find(name);
-    if (upstream == directory.upstreams.end()) continue;
-    const Known known = known_by(*upstream->second->dialect, path);
+    const auto upstream = directory.routes.find(name);
+    if (upstream == directory.routes.end()) continue;
+    const Known known = known_by(*upstream->second->first().dialect, path);
     if (known < best) continue;
     if (known > best) found.clear();
     best = known;
@@ -97,14 +97,14 @@ bool speaks_as(const Dialect& dialect, const classifier::Headers& headers, std::
 }
 
 /// The one of them that is meant; null if that cannot be told.
-std::shared_ptr<const Target> meant_of(const std::vector<std::shared_ptr<const Target>>& candidates,
+std::shared_ptr<const Route> meant_of(const std::vector<std::shared_ptr<const Route>>& candidates,
                                        const classifier::Headers& headers, std::string_view query) {
   if (candidates.size() == 1) return candidates.front();
-  std::shared_ptr<const Target> meant;
+  std::shared_ptr<const Route> meant;
   for (const auto& candidate : candidates) {
-    if (!speaks_as(*candidate->dialect, headers, query)) continue;
+    if (!speaks_as(*candidate->first().dialect, headers, query)) continue;
     // Of several that take a bearer's key, the one whose form the others have copied.
-    if (!meant || candidate->dialect->name() == "openai") meant = candidate;
+    if (!meant || candidate->first().dialect->name() == "openai") meant = candidate;
   }
   return meant;
 }
@@ -153,7 +153,8 @@ void remove_front(std::string_view& path, std::string_view front) {
   }
 }
 
-/// The path as the provider has it.
+}  // namespace
+
 std::string providers_path(const Target& to, std::string_view path) {
   const std::string_view base = path_of_url(to.config.url);
   remove_front(path, base);
@@ -183,8 +184,6 @@ std::string providers_path(const Target& to, std::string_view path) {
   return found.append(read.rest);
 }
 
-}  // namespace
-
 std::expected<Addressed, Unaddressed> address(const Directory& directory, std::string_view target,
                                               const classifier::Headers& headers) {
   if (target.empty() || target.front() != '/') {
@@ -205,25 +204,25 @@ std::expected<Addressed, Unaddressed> address(const Directory& directory, std::s
   const std::string_view name = path.substr(1, slash == std::string_view::npos ? slash : slash - 1);
   Addressed found;
   found.query = query;
-  if (const auto upstream = directory.upstreams.find(name); upstream != directory.upstreams.end()) {
-    found.to = upstream->second;
-    found.path =
-        providers_path(*found.to, slash == std::string_view::npos ? std::string_view{"/"} : path.substr(slash));
+  if (const auto upstream = directory.routes.find(name); upstream != directory.routes.end()) {
+    found.route = upstream->second;
+    found.asked = slash == std::string_view::npos ? std::string_view{"/"} : path.substr(slash);
   } else if (name == kReserved) {
     return std::unexpected(
         Unaddressed{404, "callgate_unknown_path", "callgate's own API has no such path in this version"});
   } else {
     const auto candidates = knowing(directory, path);
-    found.to = meant_of(candidates, headers, query);
-    if (!found.to) {
+    found.route = meant_of(candidates, headers, query);
+    if (!found.route) {
       const std::string why = candidates.empty() ? "no upstream is named in the path"
                                                  : "several APIs have such a path, and the request has no key by "
                                                    "which to tell whose it is";
       return std::unexpected(Unaddressed{
           404, "callgate_unknown_upstream", why + "; it should begin with one of " + names_of(directory)});
     }
-    found.path = providers_path(*found.to, path);
+    found.asked = path;
   }
+  found.path = providers_path(found.route->first(), found.asked);
   found.target = found.path;
   if (mark != std::string_view::npos) found.target.append("?").append(query);
   return found;
@@ -234,8 +233,8 @@ const Dialect& dialect_for(const Directory& directory, std::string_view target) 
   if (path.size() > 1) {
     const std::size_t slash = path.find('/', 1);
     const std::string_view name = path.substr(1, slash == std::string_view::npos ? slash : slash - 1);
-    if (const auto upstream = directory.upstreams.find(name); upstream != directory.upstreams.end()) {
-      return *upstream->second->dialect;
+    if (const auto upstream = directory.routes.find(name); upstream != directory.routes.end()) {
+      return *upstream->second->first().dialect;
     }
     const Dialect* best = nullptr;
     Known how_well = Known::No;

@@ -12,13 +12,14 @@
 namespace gateway {
 
 struct Directory {
-  std::map<std::string, std::shared_ptr<const Target>, std::less<>> upstreams{};
-  std::map<std::string, std::string, std::less<>> default_upstream{};  // dialect -> upstream
+  std::map<std::string, std::shared_ptr<const Route>, std::less<>> routes{};  // Upstreams among them.
+  std::map<std::string, std::string, std::less<>> default_upstream{};         // dialect -> one of them
 };
 
 struct Addressed {
-  std::shared_ptr<const Target> to{};
-  std::string path{};    // "/v1/chat/completions"
+  std::shared_ptr<const Route> route{};
+  std::string asked{};   // What stood behind the name, as it was written.
+  std::string path{};    // "/v1/chat/completions", as the route's first upstream has it.
   std::string query{};   // Without the question mark.
   std::string target{};  // Both, as sent on.
 };
@@ -36,6 +37,9 @@ struct Unaddressed {
 /// path of the upstream's own URL. All other paths go on byte for byte.
 [[nodiscard]] std::expected<Addressed, Unaddressed> address(const Directory& directory, std::string_view target,
                                                             const classifier::Headers& headers);
+
+/// The path as that upstream has it; `asked` as in Addressed.
+[[nodiscard]] std::string providers_path(const Target& to, std::string_view asked);
 
 /// In whose words is an error said for a target that led nowhere? Never null.
 [[nodiscard]] const classifier::Dialect& dialect_for(const Directory& directory, std::string_view target);

@@ -71,6 +71,15 @@ Headers passable(const Headers& headers) {
   return kept;
 }
 
+Headers without_ours(const Headers& headers) {
+  Headers kept = headers;
+  std::erase_if(kept, [](const Header& header) {
+    return starts_with_name(header.name, "callgate-") || same_name(header.name, "x-should-retry") ||
+           same_name(header.name, "retry-after") || same_name(header.name, "retry-after-ms");
+  });
+  return kept;
+}
+
 void add_our_headers(Headers& headers, const CallRecord& record, std::size_t attempts, classifier::Class cls,
                      std::string_view source) {
   headers.push_back({"Callgate-Call-Id", record.id});

@@ -38,6 +38,9 @@ struct ComeBack {
 /// out any value whatever else is said (by their `user_agent`).
 void set_come_back(classifier::Headers& headers, const ComeBack& come_back, std::string_view user_agent);
 
+/// Without what add_our_headers() and set_come_back() have put there.
+[[nodiscard]] classifier::Headers without_ours(const classifier::Headers& headers);
+
 /// Our own error as a whole answer in the dialect's form.
 struct OwnAnswer {
   AnswerHead head{};

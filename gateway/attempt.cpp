@@ -4,8 +4,11 @@
 #include <cassert>
 #include <utility>
 
+#include "classifier/announced.h"
 #include "classifier/json.h"
+#include "gateway/addressing.h"
 #include "gateway/answer_headers.h"
+#include "gateway/memo_key.h"
 
 namespace gateway {
 namespace {
@@ -94,6 +97,8 @@ std::optional<std::uint64_t> content_length(const Headers& headers) {
 /// All that the paths below share about one attempt; lives in try_once()'s frame.
 struct Try {
   const Call& call;
+  const Target& to;
+  Admitted& admitted;
   Services services;
   Caller& caller;
   Signal& signal;
@@ -101,10 +106,11 @@ struct Try {
   Attempt attempt{};
   TimePoint began{};
   std::unique_ptr<Exchange> exchange{};
+  bool told_proved = false;
   bool answered = false;  // The provider has said all that it will, though nothing of it goes on.
 
-  [[nodiscard]] const Dialect& dialect() const { return *call.to->dialect; }
-  [[nodiscard]] const UpstreamConfig::Timeouts& timeouts() const { return call.to->config.timeouts; }
+  [[nodiscard]] const Dialect& dialect() const { return *to.dialect; }
+  [[nodiscard]] const UpstreamConfig::Timeouts& timeouts() const { return to.config.timeouts; }
   [[nodiscard]] TimePoint now() const { return services.runtime.now(); }
 
   /// Before the caller has a byte, its SDK's patience counts; the call's deadline and the total always do.
@@ -129,7 +135,7 @@ struct Try {
     answer.status = exchange->status();
     answer.headers = &exchange->headers();
     answer.transport = transport;
-    answer.rules = call.to->rules;
+    answer.rules = to.rules;
     judged(dialect().judge(call.endpoint, answer));
     say_detail(detail);
   }
@@ -150,7 +156,18 @@ struct Try {
     const auto echoes = [&code](const classifier::Header& header) {
       return code.size() >= kEchoMin && header.value.find(code) != std::string::npos;
     };
-    if (std::ranges::any_of(call.request.headers, echoes)) code.clear();
+    const bool our_key = admitted.key && code.size() >= kEchoMin && admitted.key->find(code) != std::string::npos;
+    if (our_key || std::ranges::any_of(call.request.headers, echoes)) code.clear();
+  }
+  /// Nor may it show our key to the caller.
+  void hide_key() {
+    if (!admitted.key || attempt.good() || attempt.answer_started) return;
+    std::string& bytes = attempt.last.bytes;
+    for (std::size_t at = bytes.find(*admitted.key); at != std::string::npos; at = bytes.find(*admitted.key, at))
+      bytes.replace(at, admitted.key->size(), admitted.key->size(), '*');
+    for (classifier::Header& header : attempt.last.head.headers) {
+      if (header.value.find(*admitted.key) != std::string::npos) header.value = "***";
+    }
   }
   /// In our words, since the provider had none that we could read.
   void say_malformed() {
@@ -172,27 +189,67 @@ struct Try {
   [[nodiscard]] AnswerHead providers_head() const {
     AnswerHead head{exchange->status(), passable(exchange->headers())};
     if (!call.request.authority.empty())
-      lead_home(head.headers, call.to->config.url, "http://" + call.request.authority + "/" + call.to->config.name);
+      lead_home(head.headers, to.config.url, "http://" + call.request.authority + "/" + to.config.name);
     return head;
   }
   void content_began() {
     if (!attempt.first_content) attempt.first_content = now();
   }
+  /// A stream has said something: the provider works.
+  void proved() {
+    if (!std::exchange(told_proved, true)) services.admission.proved(admitted);
+  }
 };
 
-Outbound outbound_for(const Call& call) {
+/// Google's APIs take a key in the query, too.
+std::string without_key(std::string_view query) {
+  std::string kept;
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view pair = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
+    if (pair == "key" || pair.starts_with("key=")) continue;
+    kept.append(kept.empty() ? "" : "&").append(pair);
+  }
+  return kept;
+}
+
+Outbound outbound_for(const Call& call, const Way& way, const Admitted& admitted) {
+  const Target& to = *way.to;
   Outbound out;
   out.method = call.request.method;
   out.target = call.target;
-  out.headers.reserve(call.request.headers.size() + 1);
+  out.body = call.request.body;
+  const std::size_t mark = std::min(call.target.find('?'), call.target.size());
+  std::string query = call.target.substr(mark);
+  std::string path = way.to == call.to ? call.path : providers_path(to, call.asked);
+  if (!way.model.empty()) {
+    const std::string_view body = call.request.body ? std::string_view{*call.request.body} : std::string_view{};
+    if (auto renamed = to.dialect->with_model(path, body, way.model)) {
+      path = std::move(renamed->path);
+      if (!renamed->body.empty())
+        out.body = std::make_shared<const std::string>(classifier::edited(body, renamed->body));
+    }
+  }
+  if (admitted.key && !query.empty()) {
+    query = without_key(std::string_view{query}.substr(1));
+    if (!query.empty()) query.insert(0, "?");
+  }
+  out.target = path + query;
+
+  out.headers.reserve(call.request.headers.size() + 2);
   for (const classifier::Header& header : call.request.headers) {
     if (call.endpoint.understood && same_name(header.name, "accept-encoding")) continue;
+    if (admitted.key && is_key_header(header.name)) continue;
     out.headers.push_back(header);
+  }
+  if (admitted.key) {
+    const classifier::KeyHeader where = to.dialect->key_header();
+    out.headers.push_back({std::string{where.name}, std::string{where.scheme} + *admitted.key});
   }
   // What we must read is asked for without encoding: every client takes that, and events stay events.
   if (call.endpoint.understood) out.headers.push_back({"Accept-Encoding", "identity"});
-  out.body = call.request.body;
-  out.wire = call.to->wire;
+  out.wire = to.wire;
   return out;
 }
 
@@ -246,7 +303,7 @@ task<void> hold_whole(Try& t) {
   answer.headers = &t.exchange->headers();
   answer.body = body;
   answer.now = t.services.runtime.wall_now();
-  answer.rules = t.call.to->rules;
+  answer.rules = t.to.rules;
   // What is only fetched again (a stored answer, a batch) was counted when it was made.
   answer.usage_wanted = t.call.request.method == "POST";
   classifier::Judged judged = t.dialect().read(t.call.endpoint, answer);
@@ -282,7 +339,7 @@ task<void> relay(Try& t, std::string first) {
   answer.body = first;
   answer.truncated = true;
   answer.now = t.services.runtime.wall_now();
-  answer.rules = t.call.to->rules;
+  answer.rules = t.to.rules;
   t.judged(t.dialect().judge(t.call.endpoint, answer));
 
   AnswerHead head = t.providers_head();
@@ -367,7 +424,7 @@ void take_error(Try& t, classifier::StreamReader& reader) {
 /// Event by event. Nothing goes out before content, so that an error in the stream's head can be repeated unseen.
 task<void> relay_stream(Try& t) {
   const auto reader = t.dialect().stream_reader(
-      t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage, t.call.to->rules);
+      t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage, t.to.rules);
   const Config::Stream& policy = t.call.policy->stream;
   const std::string_view heartbeat =
       policy.heartbeat > milliseconds::zero() ? t.dialect().heartbeat(t.call.endpoint) : std::string_view{};
@@ -405,7 +462,10 @@ task<void> relay_stream(Try& t) {
         last_event = t.now();
       }
       if (reader->terminal() && terminal_at == TimePoint{}) terminal_at = t.now();
-      if (reader->content()) t.content_began();
+      if (reader->content()) {
+        t.content_began();
+        if (!reader->error()) t.proved();
+      }
       if (!started) {
         if (reader->error()) {
           take_error(t, *reader);
@@ -498,13 +558,17 @@ void refuse_redirect(Try& t) {
 
 }  // namespace
 
-task<Attempt> try_once(const Call& call, int number, Services services, Caller& caller, Signal& signal,
-                       CallRecord& record) {
-  Try t{call, services, caller, signal, record};
+task<Attempt> try_once(const Call& call, int number, Admitted& admitted, Services services, Caller& caller,
+                       Signal& signal, CallRecord& record) {
+  const Way& way = call.ways[admitted.candidate];
+  const budget::Candidate& candidate = call.candidates[admitted.candidate];
+  Try t{call, *way.to, admitted, services, caller, signal, record};
   t.began = t.now();
   t.attempt.row.number = number;
-  t.attempt.row.upstream = call.to->config.name;
-  Outbound out = outbound_for(call);
+  t.attempt.row.upstream = way.to->config.name;
+  t.attempt.row.credential = candidate.configured ? candidate.credential : std::string{kCallersKey};
+  t.attempt.row.model = way.model;
+  Outbound out = outbound_for(call, way, admitted);
   t.exchange = services.upstream.start(std::move(out), signal);
 
   Bound bound = t.common_bound();
@@ -517,6 +581,9 @@ task<Attempt> try_once(const Call& call, int number, Services services, Caller& 
     const Headers& headers = t.exchange->headers();
     t.attempt.row.status = status;
     t.attempt.row.provider_request_id = request_id_of(t.dialect(), headers).substr(0, 128);
+    const std::vector<classifier::AnnouncedLimit> limits =
+        classifier::read_announced(headers, services.runtime.wall_now());
+    if (!limits.empty()) services.admission.announced(admitted, limits);
     const bool good = status >= 200 && status < 300;
     if (good && t.dialect().is_stream(call.endpoint, call.facts, headers)) {
       co_await relay_stream(t);
@@ -539,8 +606,11 @@ task<Attempt> try_once(const Call& call, int number, Services services, Caller& 
   }
   t.say_malformed();
   t.drop_echo();
+  t.hide_key();
   t.attempt.row.cls = t.attempt.verdict.cls;
   t.attempt.row.code = t.attempt.verdict.code;
+  t.attempt.row.rule = t.attempt.verdict.rule;
+  t.attempt.row.hint = t.attempt.verdict.retry_after;
   // Its body had gone out, and no answer says what became of it.
   t.attempt.row.possibly_billed = t.attempt.request_sent && !t.attempt.providers_answer && !t.answered;
   t.attempt.row.took = std::chrono::duration_cast<std::chrono::microseconds>(t.now() - t.began);

@@ -20,6 +20,9 @@ struct LastWord {
   std::string bytes{};
 };
 
+/// AttemptRow::credential of a key that came with the call.
+inline constexpr std::string_view kCallersKey = "caller";
+
 struct Attempt {
   AttemptRow row{};
   classifier::Verdict verdict{};
@@ -37,9 +40,9 @@ struct Attempt {
   bool providers_answer = false;
 };
 
-/// Sends one attempt and relays what may go to the caller at once. Network trouble, deadlines and a caller who left
+/// Sends one attempt, the way that was admitted, and relays what may go to the caller at once. Network trouble, deadlines and a caller who left
 /// come back as values. `number` counts from 1.
-task<Attempt> try_once(const Call& call, int number, Services services, Caller& caller, Signal& signal,
-                       CallRecord& record);
+task<Attempt> try_once(const Call& call, int number, Admitted& admitted, Services services, Caller& caller,
+                       Signal& signal, CallRecord& record);
 
 }  // namespace gateway

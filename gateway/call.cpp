@@ -6,6 +6,7 @@
 
 #include "gateway/answer_headers.h"
 #include "gateway/attempt.h"
+#include "gateway/memo_key.h"
 #include "gateway/pricing.h"
 
 namespace gateway {
@@ -25,6 +26,7 @@ microseconds span(TimePoint from, TimePoint to) { return std::chrono::duration_c
 
 /// How the story ends: what is remembered, and what is still to be said.
 struct Ending {
+  bool worth_remembering = false;  // The provider failed, and another go now would not help.
   Outcome outcome = Outcome::Failed;
   Class cls = Class::Internal;
   int status = 500;
@@ -41,7 +43,7 @@ Ending own_ending(const Call& call, const CallRecord& record, Outcome outcome, c
                   std::string_view reason, const ComeBack& come_back) {
   error.call_id = call.id;
   OwnAnswer answer = own_answer(*call.to->dialect, error);
-  Ending ending{outcome, error.cls, error.status, reason, {}};
+  Ending ending{false, outcome, error.cls, error.status, reason, {}};
   add_our_headers(answer.head.headers, record, record.attempts.size(), error.cls, "callgate");
   add_cost_header(answer.head.headers, record);
   set_come_back(answer.head.headers, come_back, user_agent_of(call));
@@ -71,11 +73,12 @@ Ending drained(const Call& call, const CallRecord& record) {
 /// The signal said why; whatever the answer's state, it ends accordingly.
 Ending stopped(const Call& call, const CallRecord& record, StopReason why, bool answer_started, LastWord broken) {
   if (why == StopReason::CallerGone)
-    return {Outcome::Cancelled, Class::Cancelled, kCallerGoneStatus, "caller_gone", {}};
+    return {false, Outcome::Cancelled, Class::Cancelled, kCallerGoneStatus, "caller_gone", {}};
   if (answer_started) {
     broken.how = LastWord::How::Abort;
     const bool shutdown = why == StopReason::Shutdown;
-    return {shutdown ? Outcome::Drained : Outcome::Cancelled,
+    return {false,
+            shutdown ? Outcome::Drained : Outcome::Cancelled,
             shutdown ? Class::LocalDraining : Class::Cancelled,
             200,
             shutdown ? "shutdown" : "cancelled",
@@ -93,8 +96,63 @@ Ending stopped(const Call& call, const CallRecord& record, StopReason why, bool 
                     {});
 }
 
+Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal& refusal, TimePoint now);
+
+std::string spoken(milliseconds wait) {
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
+}
+
 Ending refused(const Call& call, const CallRecord& record, const Refusal& refusal, TimePoint now) {
-  if (refusal.why == Refusal::Why::Draining) return drained(call, record);
+  const std::string& upstream = refusal.upstream.empty() ? record.upstream : refusal.upstream;
+  const bool sdk_may_retry = !has_waited(record) && refusal.retry_after <= kSdkMaySleep;
+  const ComeBack later{.retryable = true, .wait = refusal.retry_after, .sdk_may_retry = sdk_may_retry};
+  switch (refusal.why) {
+    case Refusal::Why::Draining:
+      return drained(call, record);
+    case Refusal::Why::Paused:
+    case Refusal::Why::PausedTooLong:
+      return own_ending(call,
+                        record,
+                        Outcome::Refused,
+                        {.status = 429,
+                         .cls = Class::LocalLimit,
+                         .message = "upstream " + upstream + " has told us to wait for " +
+                                    spoken(refusal.retry_after) + " more with this key and model",
+                         .code = "callgate_paused"},
+                        "paused",
+                        later);
+    case Refusal::Why::BreakerOpen:
+    case Refusal::Why::RetryBudget:
+      return own_ending(call,
+                        record,
+                        Outcome::Refused,
+                        {.status = 503,
+                         .cls = Class::LocalBreaker,
+                         .message = "upstream " + upstream + " keeps failing for this model; it is tried again in " +
+                                    spoken(refusal.retry_after),
+                         .code = "callgate_breaker_open"},
+                        "breaker_open",
+                        later);
+    case Refusal::Why::Quarantined:
+    case Refusal::Why::NobodyLeft:
+      return own_ending(call,
+                        record,
+                        Outcome::Refused,
+                        {.status = call.to->dialect->status_of(refusal.cls),
+                         .cls = refusal.cls,
+                         .message = "callgate has no usable key for upstream " + upstream + ": " +
+                                    (refusal.cls == Class::QuotaExhausted ? "their money is spent"
+                                                                          : "the provider refuses them") +
+                                    "; see callgate upstreams",
+                         .code = "callgate_no_credential"},
+                        "no_credential",
+                        {});
+    default:
+      return refused_in_time(call, record, refusal, now);
+  }
+}
+
+Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal& refusal, TimePoint now) {
   const bool full = refusal.why == Refusal::Why::QueueFull;
   // Only its own deadline is one; where its SDK's patience ended, it has waited too long.
   if (refusal.why == Refusal::Why::Deadline && now >= call.deadline) {
@@ -147,11 +205,13 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
   const ComeBack come_back{.retryable = verdict.retryable || attempt.callers_deadline,
                            .wait = verdict.retry_after,
                            .sdk_may_retry = false};
+  const bool remember = verdict.retryable && !attempt.callers_deadline;
   if (attempt.answer_started) {
-    return {Outcome::Failed, verdict.cls, attempt.row.status, reason, std::move(attempt.last)};
+    return {false, Outcome::Failed, verdict.cls, attempt.row.status, reason, std::move(attempt.last)};
   }
   if (attempt.providers_answer) {
-    Ending ending{Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
+    Ending ending{
+        remember, Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
     add_our_headers(ending.last.head.headers, record, record.attempts.size(), verdict.cls, "provider");
     add_cost_header(ending.last.head.headers, record);
     set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
@@ -161,19 +221,50 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
   std::string message =
       "Upstream " + record.upstream +
       " failed: " + (attempt.row.detail.empty() ? std::string{classifier::name_of(verdict.cls)} : attempt.row.detail);
-  return own_ending(call,
-                    record,
-                    Outcome::Failed,
-                    {.status = timeout ? 504 : 502,
-                     .cls = verdict.cls,
-                     .message = std::move(message),
-                     .code = timeout ? "callgate_timeout" : "callgate_upstream_failed"},
-                    reason,
-                    come_back);
+  Ending ending = own_ending(call,
+                             record,
+                             Outcome::Failed,
+                             {.status = timeout ? 504 : 502,
+                              .cls = verdict.cls,
+                              .message = std::move(message),
+                              .code = timeout ? "callgate_timeout" : "callgate_upstream_failed"},
+                             reason,
+                             come_back);
+  ending.worth_remembering = remember;
+  return ending;
+}
+
+/// The same answer as a moment ago, with what is left of its wait.
+Ending remembered(const Call& call, const CallRecord& record, const budget::RememberedFailure& failure,
+                  TimePoint now) {
+  Ending ending{false, Outcome::Failed, failure.cls, failure.status, ledger::kRemembered, {}};
+  ending.last.how = LastWord::How::Answer;
+  ending.last.head.status = failure.status;
+  ending.last.head.headers = failure.headers;
+  ending.last.bytes = failure.body;
+  add_our_headers(ending.last.head.headers, record, 0, failure.cls, "memo");
+  ComeBack come_back{.retryable = true};
+  if (failure.come_back && *failure.come_back > now)
+    come_back.wait = std::chrono::ceil<milliseconds>(*failure.come_back - now);
+  set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
+  return ending;
+}
+
+void remember(const Call& call, const CallRecord& record, const Ending& ending, Services services) {
+  const TimePoint now = services.runtime.now();
+  budget::RememberedFailure failure;
+  failure.status = ending.last.head.status;
+  failure.headers = without_ours(ending.last.head.headers);
+  failure.body = ending.last.bytes;
+  failure.cls = ending.cls;
+  failure.upstream = record.upstream;
+  failure.model = call.facts.model;
+  if (!record.attempts.empty() && record.attempts.back().hint) failure.come_back = now + *record.attempts.back().hint;
+  services.memo.remember(memo_key(call), std::move(failure), now);
 }
 
 Ending answered(const CallRecord& record, Attempt& attempt) {
-  Ending ending{Outcome::Answered, attempt.verdict.cls, attempt.row.status, {}, std::move(attempt.last)};
+  Ending ending{false, Outcome::Answered, attempt.verdict.cls, attempt.row.status, {}, std::move(attempt.last)};
   if (ending.last.how == LastWord::How::Answer) {
     add_our_headers(ending.last.head.headers, record, record.attempts.size(), ending.cls, "provider");
     add_token_headers(ending.last.head.headers, attempt.row.usage);
@@ -189,13 +280,47 @@ int earlier_of_class(const CallRecord& record, Class cls) {
          1;
 }
 
-/// Sleeps out a backoff; false if the call ended meanwhile.
-task<bool> wait_until(TimePoint when, Services services, Signal& signal) {
-  while (services.runtime.now() < when) {
-    if (signal.stopped() || signal.draining()) co_return false;
-    co_await services.runtime.wait(signal, when);
+/// Without another attempt to come: why not, in the words of metrics and log.
+std::string_view reason_of(const Refusal& refusal, budget::GaveUp closed_by, bool by_elapsed) {
+  switch (refusal.why) {
+    case Refusal::Why::QueueFull:
+    case Refusal::Why::WaitedTooLong:
+      return "queue_wait";
+    case Refusal::Why::BreakerOpen:
+      return "breaker_open";
+    case Refusal::Why::RetryBudget:
+      return "retry_budget";
+    case Refusal::Why::PausedTooLong:
+      return budget::name_of(budget::GaveUp::HintTooLong);
+    case Refusal::Why::Quarantined:
+    case Refusal::Why::NobodyLeft:
+      return budget::name_of(closed_by);
+    default:
+      return budget::name_of(by_elapsed ? budget::GaveUp::ElapsedTooLong : budget::GaveUp::DeadlineTooClose);
   }
-  co_return !signal.stopped() && !signal.draining();
+}
+
+/// These say that nothing was done, and when they name a wait, it is meant for everybody.
+bool refuses(int status) { return status == 429 || status == 503 || status == 529; }
+
+/// Keeps this call away from where it failed, until then: from that key alone, or from all of the upstream if that is
+/// what failed.
+void hold_back(const Call& call, std::size_t failed, Class cls, TimePoint until, std::vector<TimePoint>& not_before) {
+  const budget::Candidate& there = call.candidates[failed];
+  for (std::size_t i = 0; i < call.candidates.size(); ++i) {
+    const bool same = i == failed || (!budget::is_credentials_fault(cls) && cls != Class::RateLimited &&
+                                      call.candidates[i].upstream == there.upstream);
+    if (same) not_before[i] = std::max(not_before[i], until);
+  }
+}
+
+/// There is no use in trying it again there; is there elsewhere?
+bool others_may(const Call& call, const Attempt& attempt, budget::GaveUp why, int number, int attempts) {
+  if (number >= attempts || call.candidates.size() < 2) return false;
+  using budget::GaveUp;
+  if (why == GaveUp::HintTooLong || why == GaveUp::DeadlineTooClose || why == GaveUp::ElapsedTooLong) return true;
+  // Another key may be good where this one is not; what a key of the caller's own says is for the caller.
+  return why == GaveUp::NotRetryable && attempt.row.credential != kCallersKey && budget::is_credentials_fault(attempt.verdict.cls);
 }
 
 Ending unpriced(const Call& call, const CallRecord& record) {
@@ -213,33 +338,64 @@ Ending unpriced(const Call& call, const CallRecord& record) {
 
 task<Ending> play(const Call& call, Services services, Caller& caller, Signal& signal, CallRecord& record) {
   if (!may_be_priced(call, services.runtime.wall_now())) co_return unpriced(call, record);
+  const TimePoint begun = services.runtime.now();
+  if (!call.fresh && !services.memo.empty(begun)) {
+    const budget::RememberedFailure* failure = services.memo.find(memo_key(call), begun);
+    if (failure) co_return remembered(call, record, *failure, begun);
+  }
   co_await services.ledger.claim(record, signal);
 
   const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
-  Ask ask{call.to->config.name, call.lane, std::min(call.deadline, call.first_content_by), false};
+  const TimePoint patience = std::min(call.deadline, call.first_content_by);
+  std::vector<TimePoint> not_before(call.candidates.size(), TimePoint::min());
+  budget::Waiter waiter;
+  Ask ask;
+  ask.candidates = call.candidates;
+  ask.not_before = not_before;
+  ask.lane = call.lane;
+  ask.deadline = patience;
+  ask.longest_wait = retry.longest_wait;
   TimePoint first_began{};
-  microseconds backed_off{0};  // Before the attempt that comes next.
-  bool hinted = false;
+  std::optional<Attempt> failed;  // The one before.
+  budget::GaveUp closed_by = budget::GaveUp::NotRetryable;
   for (int number = 1;; ++number) {
-    const TimePoint asked = services.runtime.now();
-    std::expected<Permit, Refusal> admitted = co_await services.admission.admit(ask, signal);
-    record.queued += span(asked, services.runtime.now());
+    Waits waits;
+    std::expected<Admitted, Refusal> admission = co_await services.admission.admit(ask, waiter, waits, signal);
+    record.queued += waits.queued;
+    if (failed) record.backed_off += waits.slept;
+    if (!failed) record.queued += waits.slept;
     if (signal.stopped()) {
       LastWord nothing;
       co_return stopped(call, record, *signal.stopped(), false, std::move(nothing));
     }
-    if (!admitted) co_return refused(call, record, admitted.error(), services.runtime.now());
-    Permit permit = std::move(*admitted);
+    if (!admission && failed) {
+      if (admission.error().why == Refusal::Why::Draining) co_return drained(call, record);
+      // The provider's own last word says more than ours.
+      const bool by_elapsed = ask.deadline < patience;
+      co_return final_failure(call, record, *failed, reason_of(admission.error(), closed_by, by_elapsed));
+    }
+    if (!admission) co_return refused(call, record, admission.error(), services.runtime.now());
+    Admitted admitted = std::move(*admission);
+    const budget::Candidate& way = call.candidates[admitted.candidate];
     if (number == 1) first_began = services.runtime.now();
+    if (failed) record.attempts.back().next = way.upstream == record.upstream ? "retry" : "failover";
+    record.upstream = way.upstream;
 
-    OpenRow row{call.id, number, call.to->config.name};
+    OpenRow row{call.id, number, way.upstream};
     co_await services.ledger.open(row, signal);
 
     // From here the attempt's own row is open and must end, whatever happens.
-    Attempt attempt = co_await try_once(call, number, services, caller, signal, record);
-    permit.release();
-    attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(backed_off);
-    attempt.row.waited_for_hint = hinted;
+    const bool hinted = failed && failed->verdict.retry_after.has_value();
+    Attempt attempt = co_await try_once(call, number, admitted, services, caller, signal, record);
+    attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(waits.slept);
+    attempt.row.waited_for = waits.slept_for;
+    if (hinted && waits.slept_for != ledger::WaitedFor::Nothing) attempt.row.waited_for = ledger::WaitedFor::RetryAfter;
+    const bool pauses = attempt.verdict.retry_after && refuses(attempt.row.status);
+    budget::AttemptEnd end{.cls = attempt.verdict.cls,
+                           .good = attempt.good(),
+                           .of_the_caller = attempt.callers_deadline || attempt.stopped.has_value(),
+                           .hint = pauses ? attempt.verdict.retry_after : std::nullopt};
+    services.admission.ended(admitted, end);
     // Of what reached the caller: an error's body is no content, nor is what a repeated attempt had said.
     if (attempt.first_content && (attempt.good() || attempt.answer_started)) {
       record.first_content = span(call.request.arrived, *attempt.first_content);
@@ -252,36 +408,37 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
 
     if (attempt.stopped)
       co_return stopped(call, record, *attempt.stopped, attempt.answer_started, std::move(attempt.last));
-    if (attempt.good()) co_return answered(record, attempt);
-
-    const budget::FailedAttempt failed{.number = number,
-                                       .same_class_before = earlier_of_class(record, attempt.verdict.cls),
-                                       .verdict = attempt.verdict,
-                                       .status = attempt.row.status,
-                                       .forbidden = attempt.forbidden,
-                                       .request_sent = attempt.request_sent,
-                                       .replay_safe = call.endpoint.replay_safe,
-                                       .answer_started = attempt.answer_started,
-                                       .callers_deadline = attempt.callers_deadline,
-                                       .first_began = first_began,
-                                       .deadline = ask.deadline};
-    const TimePoint now = services.runtime.now();
-    const budget::NextStep next = retry.after(failed, now, services.runtime.roll());
-    if (const auto* why = std::get_if<budget::GaveUp>(&next)) {
-      co_return final_failure(call, record, attempt, budget::name_of(*why));
+    if (attempt.good()) {
+      services.memo.success(way.upstream, call.facts.model);
+      co_return answered(record, attempt);
     }
 
-    const budget::RetryAt at = std::get<budget::RetryAt>(next);
-    const bool slept = co_await wait_until(at.when, services, signal);
-    backed_off = span(now, services.runtime.now());
-    hinted = at.hinted;
-    record.backed_off += backed_off;
-    if (signal.stopped()) {
-      LastWord nothing;
-      co_return stopped(call, record, *signal.stopped(), false, std::move(nothing));
+    const budget::FailedAttempt facts{.number = number,
+                                      .same_class_before = earlier_of_class(record, attempt.verdict.cls),
+                                      .verdict = attempt.verdict,
+                                      .status = attempt.row.status,
+                                      .forbidden = attempt.forbidden,
+                                      .request_sent = attempt.request_sent,
+                                      .replay_safe = call.endpoint.replay_safe,
+                                      .answer_started = attempt.answer_started,
+                                      .callers_deadline = attempt.callers_deadline,
+                                      .first_began = first_began,
+                                      .deadline = patience};
+    const budget::NextStep next = retry.after(facts, services.runtime.now(), services.runtime.roll());
+    if (const auto* at = std::get_if<budget::RetryAt>(&next)) {
+      // Where the whole limit group pauses, all who wait are spread there.
+      if (!pauses) hold_back(call, admitted.candidate, attempt.verdict.cls, at->when, not_before);
+    } else {
+      closed_by = std::get<budget::GaveUp>(next);
+      if (!others_may(call, attempt, closed_by, number, retry.attempts)) {
+        co_return final_failure(call, record, attempt, budget::name_of(closed_by));
+      }
+      hold_back(call, admitted.candidate, attempt.verdict.cls, TimePoint::max(), not_before);
     }
-    if (!slept) co_return drained(call, record);
     ask.again = true;
+    ask.deadline = patience;
+    if (retry.max_elapsed > milliseconds::zero()) ask.deadline = std::min(patience, first_began + retry.max_elapsed);
+    failed = std::move(attempt);
   }
 }
 
@@ -310,7 +467,8 @@ CallRecord begin_record(const Call& call) {
   record.tenant = call.tenant;
   record.lane = call.lane;
   record.run_id = call.run_id;
-  record.upstream = call.to->config.name;
+  record.route = call.route->name;
+  record.upstream = call.candidates.front().upstream;
   record.dialect = call.to->dialect->name();
   record.operation = classifier::name_of(call.endpoint.operation);
   record.method = call.request.method;
@@ -353,6 +511,8 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
     if (record.bug.empty()) record.bug = "exception";
   }
   if (!record.bug.empty()) ending = internal_error(call, record, caller.begun());
+
+  if (ending.worth_remembering) remember(call, record, ending, services);
 
   // The provider bills us whoever hung up, so every way out leads to this line, and the caller's last byte behind it.
   record.outcome = ending.outcome;

@@ -4,7 +4,9 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +26,30 @@ struct Target {
   const classifier::Dialect* dialect = nullptr;
   /// An operator has written a URL with a path, so what is missing in front of a caller's path is missing on purpose.
   bool url_is_complete = false;
-  std::string provider{};  // Whose prices hold there; empty: any provider's.
+  std::map<std::string, std::string, std::less<>> group_of{};  // Model -> limit group; others are their own.
+  std::string provider{};                                      // Whose prices hold there; empty: any provider's.
   std::shared_ptr<const WireOptions> wire{};
   std::vector<classifier::ExtraRule> rules{};  // config.rules as the classifier reads them.
+};
+
+/// An upstream as a step of a route.
+struct RouteTarget {
+  std::shared_ptr<const Target> to{};
+  std::optional<double> weight{};
+  std::map<std::string, std::string, std::less<>> models{};  // Asked model -> its name there.
+};
+
+/// What callers address: a route, or an upstream, which is a route of one. Never without a step; one dialect.
+struct Route {
+  std::string name{};
+  std::vector<RouteTarget> steps{};
+  [[nodiscard]] const Target& first() const { return *steps.front().to; }
+};
+
+/// One way to make an attempt of a call: which step of its route, as whom.
+struct Way {
+  std::shared_ptr<const Target> to{};
+  std::string model{};  // If it has another name there than was asked for.
 };
 
 /// The numbers of one configuration, shared by all calls that began under it.
@@ -48,8 +71,15 @@ struct Call {
   Inbound request{};     // Headers as they go on; ours are gone.
   std::string path{};    // Below the upstream's name, without query.
   std::string target{};  // The same with query, as sent to the provider.
+  std::string asked{};   // The path below the upstream's name as the caller wrote it, for other upstreams' sake.
+  std::string idempotency_key{};
   bool sdk_retry = false;
-  std::shared_ptr<const Target> to{};
+  bool fresh = false;  // Callgate-Fresh: what is remembered does not count.
+  std::shared_ptr<const Route> route{};
+  std::shared_ptr<const Target> to{};  // The first step's: its dialect is that of all.
+  /// In order of preference, side by side: what admission knows of a way, and how it is gone.
+  std::vector<budget::Candidate> candidates{};
+  std::vector<Way> ways{};
   std::shared_ptr<const CallPolicy> policy{};
   classifier::Endpoint endpoint{};
   classifier::RequestFacts facts{};

@@ -8,6 +8,7 @@
 #include "gateway/our_headers.h"
 #include "gateway/patience.h"
 #include "gateway/verdict_rules.h"
+#include "gateway/ways.h"
 
 namespace gateway {
 namespace {
@@ -64,7 +65,20 @@ std::shared_ptr<const Directory> directory_of(const Config& config) {
     target->provider = budget::provider_of(host_of(upstream.url), upstream.name);
     target->wire = std::move(wire);
     target->rules = classifier_rules(upstream);
-    directory->upstreams[upstream.name] = std::move(target);
+    for (const auto& [group, models] : upstream.groups) {
+      for (const std::string& model : models) target->group_of[model] = group;
+    }
+    auto route = std::make_shared<Route>();
+    route->name = upstream.name;
+    route->steps.push_back({.to = std::move(target)});
+    directory->routes[upstream.name] = std::move(route);
+  }
+  for (const RouteConfig& config_route : config.routes) {
+    auto route = std::make_shared<Route>();
+    route->name = config_route.name;
+    for (const RouteStep& step : config_route.steps)
+      route->steps.push_back({directory->routes.at(step.upstream)->steps.front().to, step.weight, step.models});
+    directory->routes[route->name] = std::move(route);
   }
   return directory;
 }
@@ -154,7 +168,11 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   call.tenant = "default";
   call.lane = ours->lane.value_or(budget::Lane::Bulk);
   call.run_id = ours->run_id;
-  call.to = addressed->to;
+  call.idempotency_key = ours->idempotency_key;
+  call.fresh = ours->fresh;
+  call.route = addressed->route;
+  call.to = call.route->steps.front().to;
+  call.asked = addressed->asked;
   call.path = addressed->path;
   call.target = addressed->target;
   call.sdk_retry = is_sdk_retry(request.headers);
@@ -176,16 +194,15 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   if (ours->deadline) call.deadline = request.arrived + *ours->deadline;
   call.first_content_by = request.arrived + patience_of(request.headers);
   call.request = std::move(request);
+  choose_ways(call, addressed->query);
 
-  const std::string upstream = call.to->config.name;
-  const budget::Lane lane = call.lane;
-  metrics_.call_began(upstream, lane);
+  metrics_.call_began(call.route->name, call.lane);
   ++active_;
-  const CallRecord record = co_await run_call(std::move(call), services_, caller, signal);
+  CallRecord record = co_await run_call(std::move(call), services_, caller, signal);
   --active_;
   metrics_.call_ended(record);
-  if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty())
-    metrics_.retry_denied(upstream, record.reason);
+  if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty() && !record.attempts.empty())
+    metrics_.retry_denied(record.upstream, record.reason);
   log_.call(record, services_.runtime.wall_now());
   if (!record.bug.empty()) {
     log_.line(Config::Log::Level::Error, "bug", record.bug, {{"call_id", record.id}}, services_.runtime.wall_now());

@@ -181,16 +181,14 @@ void write_attempt(Fields& fields, const AttemptRow& attempt) {
   fields.open_item();
   fields.number("number", std::int64_t{attempt.number});
   fields.text("upstream", attempt.upstream, kNameMax);
+  text_if_any(fields, "credential", attempt.credential, kNameMax);
+  text_if_any(fields, "model", attempt.model, kNameMax);
   status_if_any(fields, attempt.status);
   fields.text("class", classifier::name_of(attempt.cls), kIdMax);
   text_if_any(fields, "code", attempt.code, kIdMax);
   text_if_any(fields, "detail", attempt.detail, kDetailMax);
   fields.ms("wait_ms", attempt.waited_before);
-  if (attempt.waited_before.count() > 0) {
-    fields.text("waited_for", attempt.waited_for_hint ? "retry_after"sv : "computed"sv, kIdMax);
-  } else {
-    fields.unknown("waited_for");
-  }
+  text_if_any(fields, "waited_for", ledger::name_of(attempt.waited_for), kIdMax);
   fields.ms("ms", attempt.took);
   fields.truth("possibly_billed", attempt.possibly_billed);
   text_if_any(fields, "provider_request_id", attempt.provider_request_id, kNameMax);
@@ -219,6 +217,7 @@ void write_call(Fields fields, const CallRecord& record) {
   fields.text("tenant", record.tenant, kNameMax);
   fields.text("lane", budget::name_of(record.lane), kIdMax);
   text_if_any(fields, "run_id", record.run_id, kRunIdMax);
+  text_if_any(fields, "route", record.route, kNameMax);
   text_if_any(fields, "upstream", record.upstream, kNameMax);
   text_if_any(fields, "operation", record.operation, kIdMax);
   fields.text("method", record.method, kIdMax);

@@ -195,6 +195,7 @@ using Gauges = Handles<prometheus::Gauge>;
 using Histograms = Handles<prometheus::Histogram>;
 
 constexpr std::size_t kModelsLearned = 50;
+constexpr std::size_t kCredentialsLearned = 256;
 constexpr std::size_t kWordsLearned = 24;  // Ours are fewer; the bound is for the day when one of them is not.
 
 constexpr std::array kDurationBuckets = {.005, .025, .1, .25, .5, 1., 2.5, 5., 10., 20., 40., 80., 160., 320., 600.};
@@ -204,12 +205,13 @@ constexpr std::array kQueueBuckets = {.001, .005, .025, .1, .5, 1., 2.5, 5., 10.
 
 constexpr std::array<std::string_view, 0> kNoWords{};
 constexpr std::string_view kNoModel = "_none";  // Calls that name no model, such as a list of models.
+constexpr std::array kBreakerStates = {"opened"sv, "closed"sv};
+constexpr std::array kSeenBy = {"sdk"sv, "memo"sv};
+enum class SeenBy : std::uint8_t { Sdk, Memo };
 constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
 constexpr std::array kVersions = {std::string_view{CALLGATE_VERSION}};
 enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning };
 constexpr std::array kKinds = {"input"sv, "cache_read"sv, "cache_write"sv, "output"sv, "reasoning"sv};
-enum class Source : std::uint8_t { RetryAfter, Computed };
-constexpr std::array kSources = {"retry_after"sv, "computed"sv};
 constexpr std::array kCostSources = {"table"sv, "fallback"sv};
 enum class Side : std::uint8_t { Caller, Upstream, Gateway };
 constexpr std::array kSides = {"caller"sv, "upstream"sv, "gateway"sv};
@@ -278,6 +280,7 @@ class Metrics::Impl {
       : upstreams_(names.upstreams), models_(with_no_model(names.models), kModelsLearned), tenants_(names.tenants) {
     room_.folded = &series_folded_.at({});
     start_at_zero();
+    update(names);
   }
 
   void call_began(std::string_view upstream, budget::Lane lane) {
@@ -289,7 +292,7 @@ class Metrics::Impl {
     const Id tenant = tenants_.id_of(record.tenant);
     const Id model = model_of(record);
 
-    calls_in_flight_.at({upstream, id_of(record.lane)}).Decrement();
+    calls_in_flight_.at({upstreams_.id_of(record.route), id_of(record.lane)}).Decrement();
     calls_.at({upstream, model, tenant, id_of(record.outcome), id_of(record.cls)}).Increment();
     call_duration_.at({upstream, model, operations_.learn(record.operation), id_of(record.outcome)})
         .Observe(seconds(record.duration));
@@ -299,7 +302,11 @@ class Metrics::Impl {
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
     if (record.outcome == Outcome::Refused) refusals_.at({limits_.learn(record.reason)}).Increment();
-    if (record.sdk_retry) caller_retries_.at({tenant}).Increment();
+    if (record.sdk_retry) caller_retries_.at({tenant, id_of(SeenBy::Sdk)}).Increment();
+    if (record.reason == ledger::kRemembered) {
+      caller_retries_.at({tenant, id_of(SeenBy::Memo)}).Increment();
+      memo_answers_.at({upstream, id_of(record.cls)}).Increment();
+    }
     if (record.commit_late) commits_late_.at({}).Increment();
     if (record.stream && record.first_content)
       first_token_.at({upstream, model}).Observe(seconds(*record.first_content));
@@ -328,6 +335,44 @@ class Metrics::Impl {
     config_good_.at({}).Set(good ? 1 : 0);
     if (good) config_good_at_.at({}).Set(unix_seconds(now));
   }
+  void health_event(const budget::HealthEvent& event) {
+    using Kind = budget::HealthEvent::Kind;
+    const Id upstream = upstreams_.id_of(event.upstream);
+    if (event.kind == Kind::BreakerOpened || event.kind == Kind::BreakerClosed) {
+      const Id to = breaker_states_.id_of(event.kind == Kind::BreakerOpened ? "opened" : "closed");
+      breaker_moves_.at({upstream, models_.id_of(event.model), to}).Increment();
+    }
+    if (event.kind == Kind::Quarantined)
+      quarantines_.at({upstream, credentials_.id_of(event.credential), classes_.id_of(event.why)}).Increment();
+    if (event.kind == Kind::Paused) pauses_.at({upstream}).Increment();
+  }
+  void health(const std::vector<budget::UpstreamHealth>& upstreams) {
+    std::vector<prometheus::Gauge*> open;
+    for (const budget::UpstreamHealth& one : upstreams) {
+      const Id upstream = upstreams_.id_of(one.name);
+      retry_budget_.at({upstream}).Set(one.retries_available);
+      paused_.at({upstream}).Set(static_cast<double>(one.pauses.size()));
+      for (const auto& breaker : one.breakers) {
+        prometheus::Gauge& gauge = breaker_open_.at({upstream, models_.id_of(breaker.model)});
+        gauge.Set(1);
+        open.push_back(&gauge);
+      }
+      double usable = 0;
+      for (const auto& credential : one.credentials) {
+        const bool free = !credential.quarantined_for;
+        usable += free ? 1 : 0;
+        quarantined_.at({upstream, credentials_.id_of(credential.name)}).Set(free ? 0 : 1);
+      }
+      if (!one.credentials.empty()) usable_.at({upstream}).Set(usable);
+    }
+    for (prometheus::Gauge* gauge : breakers_shown_) {
+      if (std::ranges::find(open, gauge) == open.end()) gauge->Set(0);
+    }
+    breakers_shown_ = std::move(open);
+  }
+  void key_read(std::string_view upstream, std::string_view credential, bool good) {
+    key_file_good_.at({upstreams_.id_of(upstream), credentials_.id_of(credential)}).Set(good ? 1 : 0);
+  }
   void restart_needed(std::span<const std::string> keys) {
     for (const std::string_view key : kRestartKeys) {
       restart_needed_.at({restart_keys_.id_of(key)}).Set(std::ranges::find(keys, key) == keys.end() ? 0 : 1);
@@ -336,6 +381,14 @@ class Metrics::Impl {
   void update(const MetricNames& names) {
     for (const std::string& upstream : names.upstreams) {
       if (upstreams_.take(upstream)) start_at_zero(upstreams_.id_of(upstream));
+    }
+    for (const std::string& route : names.routes) {
+      upstreams_.take(route);
+      for (Id lane = 1; lane < lanes_.size(); ++lane) calls_in_flight_.at({upstreams_.id_of(route), lane});
+    }
+    for (const auto& [upstream, credential] : names.credentials) {
+      credentials_.take(credential);
+      key_file_good_.at({upstreams_.id_of(upstream), credentials_.id_of(credential)}).Set(1);
     }
   }
 
@@ -362,9 +415,9 @@ class Metrics::Impl {
       attempt_duration_.at({upstream, model, id_of(attempt.cls)}).Observe(seconds(attempt.took));
       if (before) {
         retries_.at({upstream, model, id_of(*before)}).Increment();
-        const Source source = attempt.waited_for_hint ? Source::RetryAfter : Source::Computed;
-        backoff_wait_.at({upstream, id_of(source)}).Observe(seconds(attempt.waited_before));
       }
+      if (attempt.waited_for != ledger::WaitedFor::Nothing)
+        backoff_wait_.at({upstream, id_of(attempt.waited_for)}).Observe(seconds(attempt.waited_before));
       if (attempt.possibly_billed) possibly_billed_.at({upstream}).Increment();
       before = attempt.cls;
     }
@@ -414,6 +467,7 @@ class Metrics::Impl {
     for (Id lane = 1; lane < lanes_.size(); ++lane) calls_in_flight_.at({upstream, lane});
     for (Id side = 1; side < sides_.size(); ++side) streams_broken_.at({upstream, side});
     possibly_billed_.at({upstream});
+    pauses_.at({upstream});
     usage_missing_.at({upstream});
     price_missing_.at({upstream});
   }
@@ -424,7 +478,9 @@ class Metrics::Impl {
       queue_depth_.at({lane});
       queue_wait_.at({lane});
     }
-    for (Id tenant = 1; tenant < tenants_.size(); ++tenant) caller_retries_.at({tenant});
+    for (Id tenant = 1; tenant < tenants_.size(); ++tenant) {
+      for (Id by = 1; by < seen_by_.size(); ++by) caller_retries_.at({tenant, by});
+    }
     for (Id level = 1; level < levels_.size(); ++level) log_messages_.at({level});
     for (Id result = 1; result < reload_results_.size(); ++result) reloads_.at({result});
     restart_needed({});
@@ -453,6 +509,7 @@ class Metrics::Impl {
 
   prometheus::Registry registry_{};
   SeriesRoom room_{};
+  std::vector<prometheus::Gauge*> breakers_shown_{};
   ModelLearner learner_{};
 
   Vocabulary upstreams_;
@@ -467,9 +524,12 @@ class Metrics::Impl {
   Vocabulary lanes_{budget::kLaneNames};
   Vocabulary levels_{kLevels};
   Vocabulary kinds_{kKinds};
-  Vocabulary sources_{kSources};
+  Vocabulary sources_{ledger::kWaitedForNames};
   Vocabulary cost_sources_{kCostSources};
   Vocabulary sides_{kSides};
+  Vocabulary seen_by_{kSeenBy};
+  Vocabulary breaker_states_{kBreakerStates};
+  Vocabulary credentials_{kNoWords, kCredentialsLearned};
   Vocabulary versions_{kVersions};
   Vocabulary reload_results_{kReloadResults};
   Vocabulary restart_keys_{kRestartKeys};
@@ -482,6 +542,7 @@ class Metrics::Impl {
   const Label class_{"class", &classes_};
   const Label outcome_{"outcome", &outcomes_};
   const Label lane_{"lane", &lanes_};
+  const Label credential_{"credential", &credentials_};
 
   // The table: name, help, labels. docs/metrics.md says more of each.
   Counters calls_ =
@@ -500,10 +561,33 @@ class Metrics::Impl {
   Counters retries_denied_ =
       counters("callgate_retries_denied_total", "Failed attempts that were not tried again, by why not.",
                {upstream_, {"reason", &reasons_}});
-  Histograms backoff_wait_ = histograms("callgate_backoff_wait_seconds", "Slept out before a retry.",
+  Histograms backoff_wait_ = histograms("callgate_backoff_wait_seconds", "Slept out before an attempt, by what most of it was for.",
                                         {upstream_, {"source", &sources_}}, kBackoffBuckets);
   Counters caller_retries_ = counters("callgate_caller_retries_total",
-                                      "Calls that the caller's SDK marked as its own repetition.", {tenant_});
+                                      "Calls that were a repetition by the caller, by what told us: its SDK's mark, or the "
+                                      "remembered failure that it got.",
+                                      {tenant_, {"seen_by", &seen_by_}});
+  Counters memo_answers_ = counters("callgate_memo_answers_total",
+                                    "Calls answered with the failure that an identical one ended in a moment before: "
+                                    "attempts that the provider was spared.",
+                                    {upstream_, class_});
+  Gauges breaker_open_ = gauges("callgate_breaker_open", "1 while an upstream is left alone for a model, else 0.",
+                                {upstream_, model_});
+  Counters breaker_moves_ = counters("callgate_breaker_transitions_total", "Openings and closings of breakers.",
+                                     {upstream_, model_, {"to", &breaker_states_}});
+  Gauges retry_budget_ = gauges("callgate_retry_budget_available", "Retries that could begin now.", {upstream_});
+  Gauges paused_ = gauges("callgate_paused_groups", "Limit groups that a provider has told to wait.", {upstream_});
+  Counters pauses_ = counters("callgate_pauses_total", "Times that a provider told a limit group to wait.", {upstream_});
+  Gauges quarantined_ = gauges("callgate_credential_quarantined",
+                               "1 while a key of ours is left out, since the provider refuses it or its money is "
+                               "spent, else 0.",
+                               {upstream_, credential_});
+  Counters quarantines_ = counters("callgate_credential_quarantines_total", "Times that a key of ours was put there.",
+                                   {upstream_, credential_, class_});
+  Gauges usable_ =
+      gauges("callgate_credentials_usable", "Keys of ours that are not left out; at 0 nothing goes there.", {upstream_});
+  Gauges key_file_good_ = gauges("callgate_key_file_good", "0 while a key's file cannot be used, else 1.",
+                                 {upstream_, credential_});
   Gauges queue_depth_ = gauges("callgate_queue_depth", "Calls that wait for their turn.", {lane_});
   Histograms queue_wait_ =
       histograms("callgate_queue_wait_seconds", "How long calls waited for their turns.", {lane_}, kQueueBuckets);
@@ -568,6 +652,11 @@ void Metrics::retry_denied(std::string_view upstream, std::string_view reason) {
 }
 void Metrics::request_refused(std::string_view code) { impl_->request_refused(code); }
 void Metrics::log_message(std::string_view level) { impl_->log_message(level); }
+void Metrics::health_event(const budget::HealthEvent& event) { impl_->health_event(event); }
+void Metrics::health(const std::vector<budget::UpstreamHealth>& upstreams) { impl_->health(upstreams); }
+void Metrics::key_read(std::string_view upstream, std::string_view credential, bool good) {
+  impl_->key_read(upstream, credential, good);
+}
 void Metrics::draining(bool on) { impl_->draining(on); }
 void Metrics::live(const LiveFigures& figures) { impl_->live(figures); }
 void Metrics::config_read(std::string_view result, WallTime now) { impl_->config_read(result, now); }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gateway/services.h"
@@ -17,6 +18,8 @@ namespace gateway {
 /// What may become a label value; everything else folds into "_other" (a caller's text must not grow the scrape).
 struct MetricNames {
   std::vector<std::string> upstreams{};
+  std::vector<std::string> routes{};
+  std::vector<std::pair<std::string, std::string>> credentials{};  // Ours: upstream, name.
   std::vector<std::string> models{};  // Names in the price table. At most 50 more are learned from answered calls.
   std::vector<std::string> tenants{};
 };
@@ -46,6 +49,9 @@ class Metrics {
   void retry_denied(std::string_view upstream, std::string_view reason);
   void request_refused(std::string_view code);  // Before it became a call: bad HTTP, unknown name, too large.
   void log_message(std::string_view level);
+  void health_event(const budget::HealthEvent& event);
+  void health(const std::vector<budget::UpstreamHealth>& upstreams);
+  void key_read(std::string_view upstream, std::string_view credential, bool good);
   void draining(bool on);
   void live(const LiveFigures& figures);
   /// A configuration was read again; `result` of kReloadResults. The first one, at the start, is not counted.

@@ -63,6 +63,7 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
       return std::unexpected(
           BadHeader{"Prefer: respond-async: runs are not in this version; send the call without it", 501});
     }
+    if (same_name(header.name, "idempotency-key")) ours.idempotency_key = value;
     if (header.name.size() < kPrefix.size() || !same_name(header.name.substr(0, kPrefix.size()), kPrefix)) continue;
     const auto same = [&](const Header& other) { return same_name(other.name, header.name); };
     if (std::ranges::count_if(headers, same) > 1) {
@@ -100,6 +101,7 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
       if (value != "true" && value != "false") {
         return std::unexpected(BadHeader{"Callgate-Fresh is " + quoted(value) + "; it may be true or false"});
       }
+      ours.fresh = value == "true";
     } else if (same_name(header.name, "callgate-queue")) {
       return std::unexpected(BadHeader{"Callgate-Queue: no queue of that name is configured"});
     } else {

@@ -15,6 +15,8 @@ struct OurHeaders {
   std::optional<budget::Lane> lane{};
   std::string run_id{};                                 // At most 128 visible ASCII characters.
   std::optional<std::chrono::milliseconds> deadline{};  // From now; may be zero or less.
+  std::string idempotency_key{};                        // Goes on to the provider, too.
+  bool fresh = false;                                   // What is remembered does not count.
 };
 
 struct BadHeader {

@@ -22,6 +22,7 @@
 #include "gateway/admission.h"
 #include "gateway/front.h"
 #include "gateway/health.h"
+#include "gateway/key_files.h"
 #include "gateway/loop_door.h"
 #include "gateway/memory_ledger.h"
 #include "gateway/reload.h"
@@ -64,16 +65,38 @@ std::uint64_t number_in(const char* file) {
   return in >> number ? number : 0;  // "max" is no number.
 }
 
-AdmissionLimits admission_limits(const Config& config) {
-  AdmissionLimits limits;
+SlotLimits slot_limits(const Config& config) {
+  SlotLimits limits;
   limits.queue = config.queue;
   for (const UpstreamConfig& upstream : config.upstreams) limits.concurrent[upstream.name] = upstream.concurrent;
   return limits;
 }
 
+budget::HealthPolicy health_policy(const Config& config) {
+  budget::HealthPolicy policy;
+  policy.retry_budget = {.share = config.retry.budget_share,
+                         .floor = static_cast<double>(config.retry.budget_floor),
+                         .floor_refill_per_second = config.retry.budget_refill};
+  policy.breaker = {.window = config.breaker.window,
+                    .min_calls = config.breaker.min_calls,
+                    .failure_share = config.breaker.failure_share,
+                    .consecutive = config.breaker.consecutive,
+                    .open_for = config.breaker.open_for};
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    std::vector<std::string>& names = policy.credentials[upstream.name];
+    for (const CredentialConfig& credential : upstream.credentials) names.push_back(credential.name);
+  }
+  return policy;
+}
+
 MetricNames metric_names(const Config& config) {
   MetricNames names;
-  for (const UpstreamConfig& upstream : config.upstreams) names.upstreams.push_back(upstream.name);
+  for (const UpstreamConfig& upstream : config.upstreams) {
+    names.upstreams.push_back(upstream.name);
+    for (const CredentialConfig& credential : upstream.credentials)
+      names.credentials.push_back({upstream.name, credential.name});
+  }
+  for (const RouteConfig& route : config.routes) names.routes.push_back(route.name);
   names.tenants = {"default"};
   return names;
 }
@@ -97,17 +120,19 @@ class Sidecar {
         metrics_(metric_names(config())),
         log_(config().log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
         upstream_(io_, {}),
-        admission_(
-            runtime_, admission_limits(config()),
-            [this](budget::Lane lane, int by) { by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane); }),
-        front_(Services{runtime_, admission_, ledger_, upstream_}, metrics_, log_),
+        admission_(runtime_, admission_listeners()),
+        front_(Services{runtime_, admission_, ledger_, upstream_, memo_}, metrics_, log_),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
-    front_.configure(config());
+    configure();
     server_.listen();
     const HealthServer health{config().listen.health, health_sources()};
     reloader_.emplace(source_.watched(), source_.stamp, reload_doors());
+    key_files_.emplace([this](KeyChange change) {
+      asio::post(io_, [this, change = std::move(change)] { take_key(change); });
+    });
+    key_files_->watch(key_sources());
     admin_.emplace(config().listen.admin, admin_access(), admin_sources());
     say(Level::Info,
         "listening",
@@ -126,6 +151,7 @@ class Sidecar {
     io_.run();
     door_.close();
     admin_.reset();
+    key_files_.reset();
     reloader_.reset();
     return broken_off_ ? 1 : 0;
   }
@@ -229,9 +255,16 @@ class Sidecar {
     tell(report, cause);
     return report;
   }
-  void apply() {
+  /// What a start and a reload have in common.
+  void configure() {
     front_.configure(config());
-    admission_.update(admission_limits(config()));
+    admission_.configure(slot_limits(config()), health_policy(config()));
+    admission_.take_keys(holding_.secrets);
+    memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
+    if (key_files_) key_files_->watch(key_sources());
+  }
+  void apply() {
+    configure();
     server_.update(config().listen.hosts, config().limits, buffered_bytes(config()));
     log_.update(config().log);
     metrics_.update(metric_names(config()));
@@ -271,6 +304,91 @@ class Sidecar {
         {{"keys", listed(report.restart_needed)}});
   }
 
+  CandidateAdmission::Listeners admission_listeners() {
+    CandidateAdmission::Listeners listeners;
+    listeners.moved = [this](budget::Lane lane, int by) {
+      by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane);
+    };
+    listeners.happened = [this](const budget::HealthEvent& event) { tell(event); };
+    return listeners;
+  }
+  void tell(const budget::HealthEvent& event) {
+    using Kind = budget::HealthEvent::Kind;
+    metrics_.health_event(event);
+    const TimePoint now = runtime_.now();
+    const auto left = [&] {
+      return event.until && *event.until > now ? std::chrono::ceil<milliseconds>(*event.until - now).count() : 0;
+    };
+    switch (event.kind) {
+      case Kind::BreakerOpened:
+        return say(Level::Warn,
+                   "breaker_opened",
+                   "an upstream keeps failing for a model; one call at a time will try it again",
+                   {{"upstream", event.upstream}, {"model", event.model}, {"reason", event.why}, {"probe_in_ms", left()}});
+      case Kind::BreakerClosed:
+        return say(Level::Info,
+                   "breaker_closed",
+                   "an upstream works again for a model",
+                   {{"upstream", event.upstream}, {"model", event.model}});
+      case Kind::Quarantined:
+        return say(Level::Error,
+                   "credential_quarantined",
+                   "a provider refuses a key, or its money is spent; it is left out and probed",
+                   {{"upstream", event.upstream},
+                    {"credential", event.credential},
+                    {"class", event.why},
+                    {"probe_in_ms", left()}});
+      case Kind::Freed:
+        return say(Level::Info,
+                   "credential_freed",
+                   "a key is in use again",
+                   {{"upstream", event.upstream}, {"credential", event.credential}, {"reason", event.why}});
+      case Kind::Paused:
+        return say(Level::Info,
+                   "paused",
+                   "a provider asked for a pause of a key's limit group",
+                   {{"upstream", event.upstream},
+                    {"credential", event.credential},
+                    {"group", event.model},
+                    {"class", event.why},
+                    {"pause_ms", left()}});
+    }
+  }
+
+  [[nodiscard]] std::vector<KeySource> key_sources() const {
+    std::vector<KeySource> sources;
+    for (const UpstreamConfig& upstream : config().upstreams) {
+      for (const CredentialConfig& credential : upstream.credentials) {
+        if (credential.key.from != SecretSource::From::File) continue;
+        sources.push_back({secret_name(upstream.name, credential.name), credential.key});
+      }
+    }
+    return sources;
+  }
+  /// On the I/O thread: a key file holds something else.
+  void take_key(const KeyChange& change) {
+    const std::size_t slash = change.name.find('/');
+    const std::string_view upstream = std::string_view{change.name}.substr(0, slash);
+    const std::string_view credential = std::string_view{change.name}.substr(slash + 1);
+    metrics_.key_read(upstream, credential, change.key.has_value());
+    if (!change.key) {
+      say(Level::Error,
+          "key_unreadable",
+          "a key's file cannot be used; the last good key stays in use: " + change.key.error(),
+          {{"upstream", upstream}, {"credential", credential}});
+      return;
+    }
+    const auto held = holding_.secrets.find(change.name);
+    if (held == holding_.secrets.end() || held->second == *change.key) return;
+    held->second = *change.key;
+    const Secrets fresh{{change.name, *change.key}};
+    admission_.take_keys(fresh);
+    say(Level::Info,
+        "key_changed",
+        "a key's file holds another key, which is used from now on",
+        {{"upstream", upstream}, {"credential", credential}});
+  }
+
   /// Any thread.
   [[nodiscard]] bool loop_turns() const {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -280,6 +398,7 @@ class Sidecar {
     last_turn_ = runtime_.now().time_since_epoch().count();
     const Server::Figures server = server_.figures();
     const CurlUpstream::Figures upstream = upstream_.figures();
+    metrics_.health(admission_.health());
     metrics_.live(
         {server.connections, upstream.connections, upstream.exchanges, server.buffered_bytes, log_.dropped()});
   }
@@ -365,12 +484,14 @@ class Sidecar {
   Metrics metrics_;
   Log log_;
   CurlUpstream upstream_;
-  LineAdmission admission_;
+  CandidateAdmission admission_;
+  budget::Memo memo_{};
   MemoryLedger ledger_;
   Front front_;
   Server server_;
   // Threads of their own, that ask the I/O thread.
   std::optional<Reloader> reloader_{};
+  std::optional<KeyFiles> key_files_{};
   std::optional<AdminServer> admin_{};
 
   std::atomic<bool> ready_{false};

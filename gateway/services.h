@@ -6,14 +6,19 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "budget/health.h"
 #include "budget/lane.h"
+#include "budget/memo.h"
 #include "budget/units.h"
+#include "classifier/announced.h"
 #include "classifier/usage.h"
 #include "classifier/verdict.h"
 #include "gateway/caller.h"
@@ -66,23 +71,64 @@ class Permit {
 
 /// What admission must know of a call that wants to make an attempt.
 struct Ask {
-  std::string upstream{};
+  std::span<const budget::Candidate> candidates{};  // In order of preference.
+  /// For each of them the call's own backoff: not before then; max(): not at all any more.
+  std::span<const TimePoint> not_before{};
   budget::Lane lane = budget::Lane::Bulk;
-  TimePoint deadline{};  // After that, waiting is for nothing.
-  bool again = false;    // A retry: its place is before those who have not begun.
+  TimePoint deadline{};                             // After that, waiting is for nothing.
+  bool again = false;                               // A retry: its place is before those who have not begun.
+  std::chrono::milliseconds longest_wait{60'000};  // Longer pauses are not waited out.
+};
+
+/// Where the time went before an attempt.
+struct Waits {
+  std::chrono::microseconds queued{0};
+  std::chrono::microseconds slept{0};  // For all else …
+  ledger::WaitedFor slept_for = ledger::WaitedFor::Nothing;  // … the longest time of it for this.
+};
+
+/// The leave to make an attempt, held while it runs.
+struct Admitted {
+  std::size_t candidate = 0;                  // Of Ask::candidates.
+  std::shared_ptr<const std::string> key{};   // The credential's; null: the caller's own goes on.
+  Permit slot{};
+  budget::Pass pass{};
 };
 
 /// Why an attempt may not be made. `stopped` and `draining` are seen by the story itself.
 struct Refusal {
-  enum class Why : std::uint8_t { QueueFull, WaitedTooLong, Deadline, Stopped, Draining };
+  enum class Why : std::uint8_t {
+    QueueFull,
+    WaitedTooLong,
+    Deadline,
+    Stopped,
+    Draining,
+    Paused,         // The provider's pause lasts longer than the call may, …
+    PausedTooLong,  // … or longer than is waited out.
+    BreakerOpen,
+    RetryBudget,
+    Quarantined,  // All credentials.
+    NobodyLeft,   // All candidates were tried, and will not do.
+  };
   Why why = Why::QueueFull;
   std::chrono::milliseconds retry_after{1'000};  // The true wait, as far as it is known.
+  budget::Held held = budget::Held::No;          // By what it was held back when time was up.
+  std::string upstream{};                        // Where.
+  classifier::Class cls = classifier::Class::None;  // Quarantined: for what.
 };
 
 class Admission {
  public:
   virtual ~Admission() = default;
-  virtual task<std::expected<Permit, Refusal>> admit(const Ask& ask, Signal& signal) = 0;
+  /// `waiter` is one call's, over all its attempts. `waits` grows.
+  virtual task<std::expected<Admitted, Refusal>> admit(const Ask& ask, budget::Waiter& waiter, Waits& waits,
+                                                       Signal& signal) = 0;
+  /// Content has come: whatever becomes of it, the upstream works.
+  virtual void proved(Admitted& admitted) = 0;
+  /// The attempt is over; the slot is given back. Without this call it ends as if nothing had been learned.
+  virtual void ended(Admitted& admitted, const budget::AttemptEnd& end) = 0;
+  /// What an answer's head said of the provider's limits.
+  virtual void announced(const Admitted& admitted, std::span<const classifier::AnnouncedLimit> limits) = 0;
 };
 
 using ledger::AttemptRow;
@@ -107,6 +153,7 @@ struct Services {
   Admission& admission;
   Ledger& ledger;
   Upstream& upstream;
+  budget::Memo& memo;
 };
 
 }  // namespace gateway

@@ -24,17 +24,30 @@ inline constexpr std::array<std::string_view, 6> kOutcomeNames = {
   return kOutcomeNames[static_cast<std::size_t>(outcome)];
 }
 
+/// What an attempt waited for, besides a slot.
+enum class WaitedFor : std::uint8_t { Nothing, Computed, RetryAfter, Pause, Breaker, RetryBudget };
+inline constexpr std::array<std::string_view, 6> kWaitedForNames = {
+    "", "computed", "retry_after", "pause", "breaker", "retry_budget"};
+[[nodiscard]] constexpr std::string_view name_of(WaitedFor what) {
+  return kWaitedForNames[static_cast<std::size_t>(what)];
+}
+
 /// One try at a provider, as it ended.
 struct AttemptRow {
   int number = 0;  // 1 for the first.
   std::string upstream{};
-  int status = 0;  // 0: no answer came.
+  std::string credential{};  // Ours by its name; "caller" for a caller's own key.
+  std::string model{};       // As it is called there, if that is another name than was asked for.
+  int status = 0;            // 0: no answer came.
   classifier::Class cls = classifier::Class::None;
   std::string code{};                          // The provider's own.
   std::string detail{};                        // For people; no URL, header or key.
   bool possibly_billed = false;                // Its body had gone out and nobody knows what became of it.
-  std::chrono::milliseconds waited_before{0};  // Backoff or hint slept out before it.
-  bool waited_for_hint = false;
+  std::chrono::milliseconds waited_before{0};  // Slept out before it, …
+  WaitedFor waited_for = WaitedFor::Nothing;    // … most of it for this.
+  std::optional<std::chrono::milliseconds> hint{};  // What the provider said of coming back.
+  std::string rule{};                               // By which it was judged.
+  std::string_view next{};  // What followed: "retry", "failover" or why nothing did; a literal.
   std::chrono::microseconds took{0};
   std::string provider_request_id{};
   classifier::Usage usage{};
@@ -42,13 +55,17 @@ struct AttemptRow {
   std::string_view cost_source{};         // "table" or "fallback" (the model has no price), a literal; else empty.
 };
 
+/// CallRecord::reason of a call that got the failure that an identical one had ended in a moment before.
+inline constexpr std::string_view kRemembered = "remembered";
+
 /// All that is remembered of a call: log line, metrics and ledger row are made from this.
 struct CallRecord {
   std::string id{};  // UUIDv7.
   std::string tenant{};
   budget::Lane lane = budget::Lane::Bulk;
   std::string run_id{};
-  std::string upstream{};
+  std::string route{};     // What the caller addressed: an upstream or a route.
+  std::string upstream{};  // Of the last attempt; before the first one, where it would go.
   std::string_view dialect{};
   std::string_view operation{};
   std::string method{};

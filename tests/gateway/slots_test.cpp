@@ -1,4 +1,4 @@
-#include "gateway/admission.h"
+#include "gateway/slots.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,89 @@
+#include "gateway/memo_key.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <stdexcept>
+
+namespace gateway {
+namespace {
+
+constexpr std::array<std::string_view, 4> kKeyHeaders = {"authorization", "x-api-key", "api-key", "x-goog-api-key"};
+constexpr std::array<std::string_view, 4> kChangeAnswers = {
+    "anthropic-version", "anthropic-beta", "openai-organization", "openai-project"};
+constexpr std::size_t kDigestShown = 16;  // Bytes; enough that no two keys meet.
+
+/// Parts are told apart by their lengths, so that no text can pose as two.
+class Digest {
+ public:
+  Digest() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
+      throw std::runtime_error("SHA-256 is not to be had");
+  }
+  void add(std::string_view part) {
+    const std::uint64_t size = part.size();
+    EVP_DigestUpdate(context_.get(), &size, sizeof size);
+    EVP_DigestUpdate(context_.get(), part.data(), part.size());
+  }
+  budget::MemoKey end() {
+    budget::MemoKey key{};
+    EVP_DigestFinal_ex(context_.get(), key.data(), nullptr);
+    return key;
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::any_of(names, [&](std::string_view one) { return classifier::same_name(one, name); });
+}
+
+}  // namespace
+
+bool is_key_header(std::string_view name) { return is_one_of(kKeyHeaders, name); }
+
+budget::MemoKey memo_key(const Call& call) {
+  Digest digest;
+  for (const std::string_view part : {std::string_view{call.tenant},
+                                      std::string_view{call.run_id},
+                                      std::string_view{call.idempotency_key},
+                                      std::string_view{call.route->name},
+                                      std::string_view{call.request.method},
+                                      std::string_view{call.target}}) {
+    digest.add(part);
+  }
+  for (const classifier::Header& header : call.request.headers) {
+    if (!is_one_of(kChangeAnswers, header.name) && !is_key_header(header.name)) continue;
+    digest.add(classifier::lower(header.name));
+    digest.add(header.value);
+  }
+  digest.add(call.request.body ? std::string_view{*call.request.body} : std::string_view{});
+  return digest.end();
+}
+
+std::string key_digest(const classifier::Headers& headers, std::string_view query) {
+  Digest digest;
+  bool any = false;
+  for (const classifier::Header& header : headers) {
+    if (!is_key_header(header.name)) continue;
+    digest.add(header.value);
+    any = true;
+  }
+  if (const std::size_t key = query.find("key="); key == 0 || (key != std::string_view::npos && query[key - 1] == '&')) {
+    digest.add(query.substr(key, query.find('&', key) - key));
+    any = true;
+  }
+  if (!any) return {};
+  const budget::MemoKey whole = digest.end();
+  std::string text;
+  for (std::size_t i = 0; i < kDigestShown; ++i) {
+    text += "0123456789abcdef"[whole[i] >> 4U];
+    text += "0123456789abcdef"[whole[i] & 15U];
+  }
+  return text;
+}
+
+}  // namespace gateway

@@ -1,0 +1,21 @@
+#pragma once
+// Is it the same call again?
+
+#include <string>
+
+#include "budget/memo.h"
+#include "gateway/call.h"
+
+namespace gateway {
+
+/// SHA-256 of all that makes two calls the same: whose (tenant, key, run id, idempotency key), what (route, method,
+/// path, query, body) and the headers that change an answer.
+[[nodiscard]] budget::MemoKey memo_key(const Call& call);
+
+/// Of a key that a caller passes through: which one it is, but not what it is. Empty: it has none.
+[[nodiscard]] std::string key_digest(const classifier::Headers& headers, std::string_view query);
+
+/// Where a caller may have put its key.
+[[nodiscard]] bool is_key_header(std::string_view name);
+
+}  // namespace gateway
