@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "classifier/headers.h"
 #include "classifier/usage.h"
@@ -86,6 +87,14 @@ struct Edit {
   std::size_t offset = 0;
   std::size_t length = 0;
   std::string text{};
+};
+/// With those edits made, in order of their offsets and apart from each other; kBodyPadding bytes of room behind it.
+[[nodiscard]] std::string edited(std::string_view body, std::span<const Edit> edits);
+
+/// The same request for a model of another name.
+struct Renamed {
+  std::string path{};        // Whole; as it was where it does not name the model.
+  std::vector<Edit> body{};  // For edited(); none where the body does not name it, or is broken.
 };
 
 /// An error that callgate itself makes, to be said in the dialect's own form.
@@ -184,6 +193,12 @@ class Dialect {
   /// What to change in the body (padded as above) so that a stream reports usage; nothing if it does anyway or
   /// cannot.
   [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
+  /// The request for `model` in place of the one that RequestFacts::model tells of: in the path or in the body,
+  /// wherever this dialect names it. `path` without query, `body` padded as above; both may be of any request. Nothing
+  /// if there is nothing to change: no model is named (batches, files), only in a form (multipart, as transcriptions
+  /// are asked for), in a body that is broken, or it has that name.
+  [[nodiscard]] virtual std::optional<Renamed> with_model(std::string_view path, std::string_view body,
+                                                          std::string_view model) const = 0;
 
   /// Verdict and usage, in one pass over the body.
   [[nodiscard]] virtual Judged read(const Endpoint& endpoint, const ProviderAnswer& answer) const = 0;
