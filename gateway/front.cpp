@@ -24,14 +24,6 @@ budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) 
           .on_timeout = retry.on_timeout};
 }
 
-/// All other bytes stay as they are.
-std::shared_ptr<const std::string> edited(const std::string& body, const classifier::Edit& edit) {
-  auto out = std::make_shared<std::string>();
-  out->reserve(body.size() + edit.text.size() + classifier::kBodyPadding);
-  out->append(body, 0, edit.offset).append(edit.text).append(body, edit.offset + edit.length);
-  return out;
-}
-
 /// "api.groq.com" of "https://api.groq.com:443/openai".
 std::string_view host_of(std::string_view url) {
   url.remove_prefix(std::min(url.find("://") + 3, url.size()));
@@ -187,7 +179,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   }
   if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
     if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
-      request.body = edited(*request.body, *edit);
+      request.body = std::make_shared<const std::string>(classifier::edited(*request.body, std::span{&*edit, 1}));
       call.hide_usage = true;
     }
   }

@@ -57,7 +57,9 @@ budget::MemoKey memo_key(const Call& call) {
   }
   for (const classifier::Header& header : call.request.headers) {
     if (!is_one_of(kChangeAnswers, header.name) && !is_key_header(header.name)) continue;
-    digest.add(classifier::lower(header.name));
+    std::string name = header.name;
+    std::ranges::transform(name, name.begin(), [](char c) { return classifier::lower(c); });
+    digest.add(name);
     digest.add(header.value);
   }
   digest.add(call.request.body ? std::string_view{*call.request.body} : std::string_view{});
