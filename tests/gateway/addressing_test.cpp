@@ -7,18 +7,25 @@
 namespace gateway {
 namespace {
 
+std::shared_ptr<const Route> route_to(std::shared_ptr<const Target> target) {
+  auto route = std::make_shared<Route>();
+  route->name = target->config.name;
+  route->steps.push_back({.to = std::move(target), .weight = {}, .models = {}});
+  return route;
+}
+
 Directory directory() {
   Directory directory;
   for (const char* name : {"openai", "anthropic", "gemini", "cohere", "ollama"}) {
     auto target = std::make_shared<Target>();
     target->config.name = name;
     target->dialect = classifier::find_dialect(name);
-    directory.upstreams[name] = target;
+    directory.routes[name] = route_to(target);
     directory.default_upstream[name] = name;
   }
-  auto eu = std::make_shared<Target>(*directory.upstreams["openai"]);
+  auto eu = std::make_shared<Target>(directory.routes["openai"]->first());
   eu->config.name = "openai-eu";
-  directory.upstreams["openai-eu"] = eu;
+  directory.routes["openai-eu"] = route_to(eu);
   return directory;
 }
 
@@ -50,7 +57,7 @@ TEST(Addressing, finds_the_upstream_by_the_paths_first_part) {
     SCOPED_TRACE(c.target);
     const auto found = address(all, c.target, {});
     ASSERT_TRUE(found.has_value()) << found.error().message;
-    EXPECT_EQ(found->to->config.name, c.upstream);
+    EXPECT_EQ(found->route->first().config.name, c.upstream);
     EXPECT_EQ(found->target, c.sent);
   }
 }
@@ -62,7 +69,7 @@ Directory with(const std::string& name, const char* url, bool complete) {
   target->config.url = url;
   target->dialect = classifier::find_dialect("openai");
   target->url_is_complete = complete;
-  all.upstreams[name] = target;
+  all.routes[name] = route_to(target);
   return all;
 }
 
@@ -118,7 +125,7 @@ TEST(Addressing, forgives_a_version_that_is_missing_or_there_twice) {
     SCOPED_TRACE(c.target);
     const auto found = address(all, c.target, {});
     ASSERT_TRUE(found.has_value()) << found.error().message;
-    EXPECT_EQ(found->to->config.name, c.upstream);
+    EXPECT_EQ(found->route->first().config.name, c.upstream);
     EXPECT_EQ(found->target, c.sent);
   }
 }
@@ -173,7 +180,7 @@ TEST(Addressing, tells_apis_with_the_same_path_apart_by_the_kind_of_key) {
       const auto found = address(all, target, headers);
       if (std::string_view{target} == "/v1/files" && std::string_view{upstream} == "gemini") continue;
       ASSERT_TRUE(found.has_value()) << target << ": " << found.error().message;
-      EXPECT_EQ(found->to->config.name, upstream) << target;
+      EXPECT_EQ(found->route->first().config.name, upstream) << target;
     }
   }
   const auto by_query = address(all, "/v1/models?pageSize=1&key=k", {});

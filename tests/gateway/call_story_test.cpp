@@ -7,6 +7,7 @@
 
 #include "gateway/admission.h"
 #include "gateway/call.h"
+#include "gateway/ways.h"
 #include "tests/support/sim_world.h"
 
 namespace gateway {
@@ -63,9 +64,15 @@ struct World {
     target->dialect = classifier::find_dialect("openai");
     for (auto& retry : policy->retry) retry = {.attempts = 3, .base = 1s, .cap = 30s, .max_elapsed = 0ms};
     policy->stream = {};
-    admission = std::make_unique<LineAdmission>(
-        runtime, AdmissionLimits{{{"openai", 1}}, queue}, [this](budget::Lane, int by) { queued += by; });
+    CandidateAdmission::Listeners listeners;
+    listeners.moved = [this](budget::Lane, int by) { queued += by; };
+    admission = std::make_unique<CandidateAdmission>(runtime, listeners);
+    configure();
     call.id = "call-1";
+    auto route = std::make_shared<Route>();
+    route->name = "openai";
+    route->steps.push_back({.to = target, .weight = {}, .models = {}});
+    call.route = route;
     call.to = target;
     call.policy = policy;
     call.request.method = "POST";
@@ -81,12 +88,42 @@ struct World {
     body->reserve(body->size() + 64);
     call.request.body = body;
     call.facts = target->dialect->read_request(call.endpoint, call.path, "", *body);
+    call.candidates.clear();
+    call.ways.clear();
+    choose_ways(call, "");
+  }
+  void configure() {
+    budget::HealthPolicy health;
+    health.credentials["openai"];
+    SlotLimits limits;
+    limits.concurrent["openai"] = 1;
+    limits.queue = queue;
+    admission->configure(limits, health);
+  }
+  /// Somebody else takes the only slot.
+  void block() {
+    static const std::vector<TimePoint> kAnyTime(1, TimePoint::min());
+    boost::asio::co_spawn(
+        runtime.io(),
+        [](World& world) -> task<void> {
+          Ask ask;
+          ask.candidates = world.call.candidates;
+          ask.not_before = kAnyTime;
+          ask.deadline = TimePoint::max();
+          Signal nobody{world.runtime.io()};
+          budget::Waiter waiter;
+          Waits waits;
+          auto admitted = co_await world.admission->admit(ask, waiter, waits, nobody);
+          world.blockers.push_back(std::move(*admitted));
+        }(*this),
+        boost::asio::detached);
+    runtime.io().poll();
   }
   [[nodiscard]] TimePoint at(std::chrono::milliseconds after) const { return call.request.arrived + after; }
 
   const CallRecord& play() {
     boost::asio::co_spawn(runtime.io(),
-                          run_call(call, Services{runtime, *admission, ledger, upstream}, caller, signal),
+                          run_call(call, Services{runtime, *admission, ledger, upstream, memo}, caller, signal),
                           [this](const std::exception_ptr& escaped, CallRecord ended) {
                             EXPECT_FALSE(escaped) << "the story must not throw";
                             record = std::move(ended);
@@ -123,10 +160,11 @@ struct World {
   int queued = 0;
   std::shared_ptr<Target> target = std::make_shared<Target>();
   std::shared_ptr<CallPolicy> policy = std::make_shared<CallPolicy>();
-  std::unique_ptr<LineAdmission> admission;
+  budget::Memo memo{};
+  std::unique_ptr<CandidateAdmission> admission;
   Call call{};
   CallRecord record{};
-  std::vector<Permit> blockers{};  // What somebody else holds of the only slot.
+  std::vector<Admitted> blockers{};  // What somebody else holds of the only slot.
 };
 
 // ---- Phases: what the provider does, so that at 10 s the call is in that phase ----
@@ -182,18 +220,7 @@ TEST(CallStory, every_phase_survives_every_ending) {
       World w;
       w.ask(phase.streamed);
       w.upstream.plans = phase.plans;
-      Signal other{w.runtime.io()};
-      if (phase.blocked) {
-        boost::asio::co_spawn(
-            w.runtime.io(),
-            [](World& world, Signal& others) -> task<void> {
-              Ask ask{"openai", budget::Lane::Bulk, TimePoint::max(), false};
-              auto permit = co_await world.admission->admit(ask, others);
-              world.blockers.push_back(std::move(*permit));
-            }(w, other),
-            boost::asio::detached);
-        w.runtime.io().poll();
-      }
+      if (phase.blocked) w.block();
       const std::string name = ending.name;
       if (name == "deadline") w.call.deadline = w.at(10s);
       w.runtime.at(w.at(10s), [&] { ending.happens(w); });
@@ -507,16 +534,7 @@ TEST(CallStory, an_sdk_whose_patience_ends_in_the_queue_is_told_to_come_back) {
   World w;
   w.upstream.plans = {unary(200, kWhole)};
   w.call.first_content_by = w.at(5s);
-  Signal other{w.runtime.io()};
-  Ask ask{"openai", budget::Lane::Bulk, TimePoint::max(), false};
-  boost::asio::co_spawn(
-      w.runtime.io(),
-      [](World& world, Signal& others, Ask asked) -> task<void> {
-        auto permit = co_await world.admission->admit(asked, others);
-        world.blockers.push_back(std::move(*permit));
-      }(w, other, ask),
-      boost::asio::detached);
-  w.runtime.io().poll();
+  w.block();
   w.play();
   w.blockers.clear();
   w.expect_rest();
@@ -622,7 +640,7 @@ TEST(CallStory, never_asks_before_the_hint_is_over) {
   ASSERT_EQ(w.upstream.started.size(), 2u);
   EXPECT_EQ(w.upstream.started[1] - w.upstream.started[0], 1s + 7s + 500ms);
   EXPECT_EQ(w.record.attempts[1].waited_before, 7'500ms);
-  EXPECT_TRUE(w.record.attempts[1].waited_for_hint);
+  EXPECT_EQ(w.record.attempts[1].waited_for, ledger::WaitedFor::RetryAfter);
 }
 
 TEST(CallStory, a_hint_that_is_too_long_goes_back_at_once_with_its_own_words) {

@@ -34,7 +34,7 @@ gateway::AttemptRow attempt(int number, Class cls, int status) {
 CallRecord answered() {
   CallRecord record;
   record.tenant = "search";
-  record.upstream = "openai";
+  record.route = record.upstream = "openai";
   record.operation = "chat";
   record.model = "gpt-5";
   record.outcome = Outcome::Answered;
@@ -63,8 +63,9 @@ void work_everything(Metrics& metrics) {
   hard.attempts[0].cost = budget::NanoUsd{1'500'000'000};
   hard.attempts[0].cost_source = "fallback";
   hard.attempts[1].waited_before = 500ms;
+  hard.attempts[1].waited_for = ledger::WaitedFor::Computed;
   hard.attempts[2].waited_before = 2s;
-  hard.attempts[2].waited_for_hint = true;
+  hard.attempts[2].waited_for = ledger::WaitedFor::RetryAfter;
   play(metrics, hard);
   CallRecord refused = answered();
   refused.outcome = Outcome::Refused;

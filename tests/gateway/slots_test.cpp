@@ -20,15 +20,15 @@ struct Waiting {
 
 struct Line {
   explicit Line(int slots, Config::Queue queue = {})
-      : admission(runtime, AdmissionLimits{{{"up", slots}}, queue}, [this](budget::Lane, int by) { depth += by; }) {}
+      : admission(runtime, SlotLimits{{{"up", slots}}, queue}, [this](budget::Lane, int by) { depth += by; }) {}
 
   Waiting& ask(bool again = false, TimePoint deadline = TimePoint::max()) {
     auto& waiting = *all.emplace_back(std::make_unique<Waiting>(runtime));
     boost::asio::co_spawn(
         runtime.io(),
         [](Line& line, Waiting& one, bool once_more, TimePoint by) -> task<void> {
-          Ask ask{"up", budget::Lane::Interactive, by, once_more};
-          one.result = co_await line.admission.admit(ask, one.signal);
+          SlotAsk ask{"up", budget::Lane::Interactive, by, once_more};
+          one.result = co_await line.admission.wait(ask, one.signal);
           one.when = line.runtime.now();
           if (*one.result) line.order.push_back(&one);
         }(*this, waiting, again, deadline),
@@ -47,12 +47,12 @@ struct Line {
 
   SimRuntime runtime{1};
   int depth = 0;
-  LineAdmission admission;
+  Slots admission;
   std::vector<std::unique_ptr<Waiting>> all{};
   std::vector<Waiting*> order{};
 };
 
-TEST(Admission, lets_in_as_many_as_may_and_the_next_in_order) {
+TEST(Slots, lets_in_as_many_as_may_and_the_next_in_order) {
   Line line{2};
   Waiting& a = line.ask();
   Waiting& b = line.ask();
@@ -66,7 +66,7 @@ TEST(Admission, lets_in_as_many_as_may_and_the_next_in_order) {
   EXPECT_EQ(line.depth, 0);
 }
 
-TEST(Admission, a_retry_stands_before_those_who_have_not_begun) {
+TEST(Slots, a_retry_stands_before_those_who_have_not_begun) {
   Line line{1};
   Waiting& a = line.ask();
   Waiting& fresh = line.ask();
@@ -78,7 +78,7 @@ TEST(Admission, a_retry_stands_before_those_who_have_not_begun) {
   EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &again, &later, &fresh}));
 }
 
-TEST(Admission, who_leaves_the_line_is_gone_from_it_at_once) {
+TEST(Slots, who_leaves_the_line_is_gone_from_it_at_once) {
   Line line{1};
   Waiting& a = line.ask();
   Waiting& ghost = line.ask();
@@ -90,7 +90,7 @@ TEST(Admission, who_leaves_the_line_is_gone_from_it_at_once) {
   EXPECT_EQ(line.order, (std::vector<Waiting*>{&a, &b}));
 }
 
-TEST(Admission, a_slot_granted_to_one_who_just_left_goes_to_the_next) {
+TEST(Slots, a_slot_granted_to_one_who_just_left_goes_to_the_next) {
   Line line{1};
   Waiting& a = line.ask();
   Waiting& ghost = line.ask();
@@ -102,7 +102,7 @@ TEST(Admission, a_slot_granted_to_one_who_just_left_goes_to_the_next) {
   EXPECT_EQ(line.admission.in_use("up"), 1);
 }
 
-TEST(Admission, refuses_when_full_when_waiting_is_over_and_when_the_deadline_comes) {
+TEST(Slots, refuses_when_full_when_waiting_is_over_and_when_the_deadline_comes) {
   Config::Queue queue;
   queue.total = 2;
   queue.max_wait.interactive = 5s;
@@ -124,7 +124,7 @@ TEST(Admission, refuses_when_full_when_waiting_is_over_and_when_the_deadline_com
   EXPECT_EQ(line.admission.waiting(), 0u);
 }
 
-TEST(Admission, says_how_long_a_newcomer_would_wait) {
+TEST(Slots, says_how_long_a_newcomer_would_wait) {
   Config::Queue queue;
   queue.total = 3;
   Line line{1, queue};
@@ -139,7 +139,7 @@ TEST(Admission, says_how_long_a_newcomer_would_wait) {
   EXPECT_EQ(refused.result->error().retry_after, 4 * 8s);
 }
 
-TEST(Admission, begins_nothing_after_its_deadline) {
+TEST(Slots, begins_nothing_after_its_deadline) {
   Line line{1};
   const Waiting& late = line.ask(false, line.runtime.now());
   ASSERT_TRUE(late.result.has_value());
@@ -147,7 +147,7 @@ TEST(Admission, begins_nothing_after_its_deadline) {
   EXPECT_EQ(line.admission.in_use("up"), 0);
 }
 
-TEST(Admission, a_drain_empties_the_line) {
+TEST(Slots, a_drain_empties_the_line) {
   Line line{1};
   line.ask();
   Waiting& waiting = line.ask();
@@ -157,7 +157,7 @@ TEST(Admission, a_drain_empties_the_line) {
   EXPECT_EQ(line.depth, 0);
 }
 
-TEST(Admission, a_new_limit_holds_at_once_for_those_who_wait) {
+TEST(Slots, a_new_limit_holds_at_once_for_those_who_wait) {
   Line line{1};
   line.ask();
   line.ask();
@@ -167,7 +167,7 @@ TEST(Admission, a_new_limit_holds_at_once_for_those_who_wait) {
   EXPECT_EQ(line.order.size(), 3u);
 }
 
-TEST(Admission, a_limit_that_falls_ends_nothing_and_holds_for_who_comes) {
+TEST(Slots, a_limit_that_falls_ends_nothing_and_holds_for_who_comes) {
   Line line{2};
   Waiting& a = line.ask();
   Waiting& b = line.ask();
@@ -181,7 +181,7 @@ TEST(Admission, a_limit_that_falls_ends_nothing_and_holds_for_who_comes) {
   EXPECT_TRUE(c.result->has_value());
 }
 
-TEST(Admission, an_upstream_that_has_gone_keeps_its_limit_while_it_is_in_use) {
+TEST(Slots, an_upstream_that_has_gone_keeps_its_limit_while_it_is_in_use) {
   Line line{1};
   Waiting& a = line.ask();
   Waiting& b = line.ask();
@@ -200,7 +200,7 @@ TEST(Admission, an_upstream_that_has_gone_keeps_its_limit_while_it_is_in_use) {
   EXPECT_EQ(line.admission.in_use("up"), 2);
 }
 
-TEST(Admission, a_new_longest_wait_holds_for_those_who_wait) {
+TEST(Slots, a_new_longest_wait_holds_for_those_who_wait) {
   Line line{1};
   line.ask();
   Waiting& waiting = line.ask();
