@@ -3,6 +3,7 @@
 // it got, a ledger that can be slow or broken.
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -42,10 +43,10 @@ class SimUpstream final : public gateway::Upstream {
   std::unique_ptr<gateway::Exchange> start(gateway::Outbound request, gateway::Signal& signal) override {
     if (throws) throw std::runtime_error("the wire is broken");
     started.push_back(runtime_.now());
-    requests.push_back(std::move(request));
     most = std::max(most, ++live);
-    SimPlan plan = plans.at(std::min(started.size(), plans.size()) - 1);
-    return std::make_unique<Played>(*this, std::move(plan), signal);
+    SimPlan plan = plan_for ? plan_for(request) : plans.at(std::min(started.size(), plans.size()) - 1);
+    requests.push_back(std::move(request));
+    return std::make_unique<Played>(*this, std::move(plan), signal, requests.back());
   }
   void retire(std::unique_ptr<gateway::Exchange> exchange) override {
     ++retired;
@@ -53,6 +54,8 @@ class SimUpstream final : public gateway::Upstream {
   }
 
   std::vector<SimPlan> plans{};
+  std::function<SimPlan(const gateway::Outbound&)> plan_for{};  // Given: instead of those.
+  std::function<void(const gateway::Outbound&)> ended{};        // An exchange is gone.
   std::vector<gateway::TimePoint> started{};
   std::vector<gateway::Outbound> requests{};
   int live = 0;
@@ -63,11 +66,14 @@ class SimUpstream final : public gateway::Upstream {
  private:
   class Played final : public gateway::Exchange {
    public:
-    Played(SimUpstream& upstream, SimPlan plan, gateway::Signal& signal)
-        : upstream_(upstream), signal_(signal), at_(upstream.runtime_.now()) {
+    Played(SimUpstream& upstream, SimPlan plan, gateway::Signal& signal, gateway::Outbound request)
+        : upstream_(upstream), signal_(signal), request_(std::move(request)), at_(upstream.runtime_.now()) {
       for (SimStep& step : plan) steps_.push_back(std::move(step));
     }
-    ~Played() override { --upstream_.live; }
+    ~Played() override {
+      --upstream_.live;
+      if (upstream_.ended) upstream_.ended(request_);
+    }
     gateway::task<Got> head(gateway::TimePoint until) override {
       const Got got = co_await next(until);
       if (got == Got::Head) sent_ = true;
@@ -121,6 +127,7 @@ class SimUpstream final : public gateway::Upstream {
     }
     SimUpstream& upstream_;
     gateway::Signal& signal_;
+    const gateway::Outbound request_;
     gateway::TimePoint at_;
     std::deque<SimStep> steps_{};
     int status_ = 0;
