@@ -51,6 +51,9 @@ class JsonBalance {
 };
 [[nodiscard]] bool balanced(std::string_view json);
 
+/// Is that one JSON value with nothing missing and nothing behind it (RFC 8259)? Its characters are another question.
+[[nodiscard]] bool well_formed(std::string_view json);
+
 [[nodiscard]] std::string_view without_bom(std::string_view text);
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 

@@ -3,9 +3,12 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "classifier/json.h"
 #include "classifier/walk.h"
 
 namespace classifier {
@@ -123,6 +126,57 @@ std::optional<Edit> include_usage(std::string_view body) {
   if (options_there) return edit;
   const std::size_t brace = body.find('{');
   return Edit{.offset = brace + 1, .length = 0, .text = "\"stream_options\":{" + std::string{kMember} + "},"};
+}
+
+std::vector<Edit> rename_model(std::string_view body, const ModelNames& names) {
+  std::vector<Edit> edits;
+  const auto rename = [&](std::string_view key, Value& value) {
+    const std::string_view token = literal(value.raw_json_token());
+    if (key != "model" || !token.starts_with('"')) return;
+    std::string_view name = walk::text(value);
+    const bool fronted = !names.front.empty() && name.starts_with(names.front);
+    if (fronted) name.remove_prefix(names.front.size());
+    if (name == names.to || (!names.from.empty() && name != names.from)) return;
+    std::string text{fronted ? names.front : std::string_view{}};
+    text += names.to;
+    edits.push_back(Edit{.offset = static_cast<std::size_t>(token.data() - body.data()),
+                         .length = token.size(),
+                         .text = classifier::quoted(text)});
+  };
+  const bool repeated = !names.front.empty() && !names.from.empty();
+  const bool read = walk::document<ondemand::parser>(
+      {body},
+      [&](ondemand::document& document) {
+        auto object = document.get_object();
+        if (object.error()) return false;
+        return walk::members(object.value_unsafe(), [&](std::string_view key, Value& value) {
+          if (repeated && key == "requests") {
+            walk::elements(value, [&](Value& element) { walk::object_members(element, rename); });
+          } else if (repeated && key == "generateContentRequest") {
+            walk::object_members(value, rename);
+          } else {
+            rename(key, value);
+          }
+        });
+      },
+      walk::Broken::Refuse);
+  // The walk passes over what it does not look for, without a look at it.
+  if (!read || (!edits.empty() && !well_formed(without_bom(body)))) edits.clear();
+  return edits;
+}
+
+std::string edited(std::string_view body, std::span<const Edit> edits) {
+  std::size_t size = body.size() + kBodyPadding;
+  for (const Edit& edit : edits) size += edit.text.size();
+  std::string out;
+  out.reserve(size);
+  std::size_t at = 0;
+  for (const Edit& edit : edits) {
+    assert(edit.offset >= at && edit.length <= body.size() - edit.offset);
+    out.append(body, at, edit.offset - at).append(edit.text);
+    at = edit.offset + edit.length;
+  }
+  return out.append(body, at);
 }
 
 }  // namespace classifier

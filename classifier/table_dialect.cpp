@@ -94,15 +94,40 @@ bool is_below(std::span<const std::string_view> fronts, std::string_view path) {
   });
 }
 
-/// "models/gemini-2.5-flash:generateContent" → "gemini-2.5-flash".
-std::string_view model_of(std::string_view path) {
-  const std::size_t colon = path.rfind(':');
-  if (colon == std::string_view::npos) return {};
-  // One before the last slash is no verb's.
-  if (path.find('/', colon) != std::string_view::npos) return {};
-  path = path.substr(0, colon);
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+/// What would be no printable ASCII stays as it is.
+std::string percent_decoded(std::string_view text) {
+  const auto digit = [&](std::size_t at) {
+    const char c = at < text.size() ? lower(text[at]) : '\0';
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const int high = text[at] == '%' ? digit(at + 1) : -1;
+    const int low = high >= 0 ? digit(at + 2) : -1;
+    const int byte = low >= 0 ? high * 16 + low : 0;
+    const bool printable = byte > ' ' && byte < 127;
+    out += printable ? static_cast<char>(byte) : text[at];
+    if (printable) at += 2;
+  }
+  return out;
+}
+
+/// A name as it may stand in a path, between any signs: all but RFC 3986's unreserved ones is encoded, and "@", which
+/// Google's SDKs leave as it is, too.
+std::string percent_encoded(std::string_view name) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : name) {
+    const char low = lower(c);
+    const bool plain = (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9') || std::string_view{"-._~@"}.contains(c);
+    const auto byte = static_cast<unsigned char>(c);
+    if (plain) {
+      out += c;
+    } else {
+      out += {'%', kHex[byte >> 4U], kHex[byte & 0xFU]};
+    }
+  }
+  return out;
 }
 
 Verdict malformed(bool retryable, std::string_view rule) {
@@ -147,23 +172,6 @@ bool looks_like_stream(std::string_view text, const Family& family) {
 
 }  // namespace
 
-std::string percent_decoded(std::string_view text) {
-  const auto digit = [&](std::size_t at) {
-    const char c = at < text.size() ? lower(text[at]) : '\0';
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const int high = text[at] == '%' ? digit(at + 1) : -1;
-    const int low = high >= 0 ? digit(at + 2) : -1;
-    const int byte = low >= 0 ? high * 16 + low : 0;
-    const bool printable = byte > ' ' && byte < 127;
-    out += printable ? static_cast<char>(byte) : text[at];
-    if (printable) at += 2;
-  }
-  return out;
-}
-
 std::string_view value_in_query(std::string_view query, std::string_view name) {
   while (!query.empty()) {
     const std::size_t end = std::min(query.find('&'), query.size());
@@ -175,8 +183,16 @@ std::string_view value_in_query(std::string_view query, std::string_view name) {
   return {};
 }
 
-void set_model(RequestFacts& facts, std::string_view model) {
-  if (!model.empty()) facts.model = model.substr(0, kModelMax);
+std::string_view name_before_verb(std::string_view path, std::span<const std::string_view> resources) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return {};
+  // One before the last slash is no verb's.
+  const std::size_t colon = path.rfind(':');
+  if (colon == std::string_view::npos || colon < slash) return {};
+  std::string_view resource = path.substr(0, slash);
+  resource.remove_prefix(resource.rfind('/') + 1);
+  if (std::ranges::find(resources, resource) == resources.end()) return {};
+  return path.substr(slash + 1, colon - slash - 1);
 }
 
 std::string_view type_of(std::span<const TypeOf> types, Class cls, std::string_view otherwise) {
@@ -252,13 +268,9 @@ RequestFacts TableDialect::read_request(const Endpoint& endpoint, std::string_vi
   const bool generates = endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
   if (!body.empty()) facts = read_request_body(body, family.streams_unasked && generates);
   if (!usage_on_request(endpoint) || !facts.stream) facts.usage_asked = true;
-  if (table_.model_in_path) {
-    set_model(facts, model_of(path));
-    if (facts.model.starts_with("models/")) facts.model.erase(0, 7);
-    if (&family == &families::kGemini) {
-      facts.stream = path.ends_with(":streamGenerateContent") && value_in_query(query, "alt") == "sse";
-    }
-  }
+  const std::string named = percent_decoded(model_in(path));
+  if (!named.empty()) facts.model = named.substr(0, kModelMax);
+  if (facts.model.starts_with(table_.model_front)) facts.model.erase(0, table_.model_front.size());
   if (table_.read_target != nullptr) table_.read_target(path, query, facts);
   return facts;
 }
@@ -270,6 +282,27 @@ bool TableDialect::usage_on_request(const Endpoint& endpoint) const {
 
 std::optional<Edit> TableDialect::ask_for_usage(const Endpoint& endpoint, std::string_view body) const {
   return usage_on_request(endpoint) ? include_usage(body) : std::nullopt;
+}
+
+std::string_view TableDialect::model_in(std::string_view path) const {
+  return table_.model_in_path != nullptr ? table_.model_in_path(path) : std::string_view{};
+}
+
+std::optional<Renamed> TableDialect::with_model(std::string_view path, std::string_view body,
+                                                std::string_view model) const {
+  if (model.starts_with(table_.model_front)) model.remove_prefix(table_.model_front.size());
+  const std::string_view place = model_in(path);
+  // Dots alone are a step in a path, however they are written.
+  if (model.empty() || (!place.empty() && (model == "." || model == ".."))) return std::nullopt;
+  const std::string named = percent_decoded(place);
+  Renamed renamed{.path = std::string{path}};
+  const bool other = !place.empty() && named != model;
+  if (other) {
+    renamed.path.replace(static_cast<std::size_t>(place.data() - path.data()), place.size(), percent_encoded(model));
+  }
+  if (!body.empty()) renamed.body = rename_model(body, {.to = model, .from = named, .front = table_.model_front});
+  if (!other && renamed.body.empty()) return std::nullopt;
+  return renamed;
 }
 
 Judged TableDialect::read(const Endpoint& endpoint, const ProviderAnswer& answer) const {

@@ -48,23 +48,25 @@ struct DialectTable {
   std::span<const std::string_view> resources{};
   std::span<const std::string_view> unversioned{};  // Fronts of those paths that stand beside the versions.
   KeyHeader key{.name = "authorization", .scheme = "Bearer "};
-  bool model_in_path = false;
+  /// The part of a path that names the model, as it stands there; empty if none does. Null: bodies name it.
+  std::string_view (*model_in_path)(std::string_view path) = nullptr;
+  std::string_view model_front{};  // May stand before a model's name and is no part of it: "models/".
   bool usage_unasked = false;  // Its streams report usage anyway, and it may refuse a request that asks for it.
   std::string (*error_document)(std::string_view event, const SaidError& said) = nullptr;  // Null: its family's.
   std::string (*error_body)(const OwnError& error);
   std::string (*error_event)(const Endpoint& endpoint, const OwnError& error);
   std::string_view (*heartbeat)(const Endpoint& endpoint);
   Headers (*error_headers)(const OwnError& error) = nullptr;  // Null: none.
-  /// What path and query say of a request, after its body was read. Null: nothing, but see model_in_path.
+  /// What path and query say of a request, after its body was read. Null: nothing but the model.
   void (*read_target)(std::string_view path, std::string_view query, RequestFacts& facts) = nullptr;
   /// What the head of a good answer reports, after its body was read. Null: nothing.
   void (*read_head)(const Headers& head, Reading& into) = nullptr;
 };
 
-/// Of a table's read_target.
-[[nodiscard]] std::string percent_decoded(std::string_view text);  // What would be no printable ASCII stays as it is.
+/// Of a table's model_in_path and read_target.
 [[nodiscard]] std::string_view value_in_query(std::string_view query, std::string_view name);
-void set_model(RequestFacts& facts, std::string_view model);  // Cut to its largest size; not if it is empty.
+/// Google's "…/models/NAME:verb", below one of those resources.
+[[nodiscard]] std::string_view name_before_verb(std::string_view path, std::span<const std::string_view> resources);
 
 class TableDialect final : public Dialect {
  public:
@@ -77,6 +79,8 @@ class TableDialect final : public Dialect {
   [[nodiscard]] RequestFacts read_request(const Endpoint& endpoint, std::string_view path, std::string_view query,
                                           std::string_view body) const override;
   [[nodiscard]] std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const override;
+  [[nodiscard]] std::optional<Renamed> with_model(std::string_view path, std::string_view body,
+                                                  std::string_view model) const override;
   [[nodiscard]] Judged read(const Endpoint& endpoint, const ProviderAnswer& answer) const override;
   [[nodiscard]] bool is_stream(const Endpoint& endpoint, const RequestFacts& facts,
                                const Headers& head) const override;
@@ -96,6 +100,8 @@ class TableDialect final : public Dialect {
   [[nodiscard]] ApiPath without_versions(std::string_view path) const;
   [[nodiscard]] const PathRow* row_of(std::string_view rest) const;
   [[nodiscard]] const Family& family_of(const Endpoint& endpoint) const;
+  /// The part of a path that names the model, or nothing.
+  [[nodiscard]] std::string_view model_in(std::string_view path) const;
   /// Its streams report usage only when asked.
   [[nodiscard]] bool usage_on_request(const Endpoint& endpoint) const;
 

@@ -54,13 +54,15 @@ bool members(Object&& object, Each&& each) {
     if (field.error()) return false;
     auto raw = field.key();
     if (raw.error()) return false;
-    // Keys are compared as they stand; one that is written with escapes is not known to us, and passed over.
     const char* const from = raw.value_unsafe().raw();
     const char* to = from;
     while (*to != '"' && *to != '\\') ++to;
+    std::string_view key{from, static_cast<std::size_t>(to - from)};
+    // "\u006dodel" is "model" to whoever gets it. What cannot be read is no name that we know.
+    if (*to == '\\' && field.unescaped_key().get(key)) key = {};
     auto value = field.value();
     if (value.error()) return false;
-    each(std::string_view{from, static_cast<std::size_t>(to - from)}, value.value_unsafe());
+    each(key, value.value_unsafe());
   }
   return true;
 }

@@ -68,12 +68,15 @@ std::string_view heartbeat(const Endpoint& endpoint) {
 }
 
 /// The deployment names the model, whatever the body says; the answer tells which one that is.
-void read_target(std::string_view path, std::string_view query, RequestFacts& facts) {
-  constexpr std::string_view kFront = "deployments/";
-  if (const std::size_t at = path.find(kFront); at != std::string_view::npos) {
-    const std::string_view behind = path.substr(at + kFront.size());
-    set_model(facts, percent_decoded(behind.substr(0, behind.find('/'))));
-  }
+std::string_view model_in_path(std::string_view path) {
+  constexpr std::string_view kFront = "/deployments/";
+  const std::size_t at = path.find(kFront);
+  if (at == std::string_view::npos) return {};
+  const std::string_view behind = path.substr(at + kFront.size());
+  return behind.substr(0, behind.find('/'));
+}
+
+void read_target(std::string_view, std::string_view query, RequestFacts& facts) {
   // Versions before this one refuse stream_options; dates compare as texts.
   const std::string_view version = value_in_query(query, "api-version");
   if (!version.empty() && version.starts_with('2') && version.substr(0, 10) < "2024-09-01") facts.usage_asked = true;
@@ -89,6 +92,7 @@ constexpr DialectTable kTable{.name = "azure",
                               .resources = kResources,
                               .unversioned = kUnversioned,
                               .key = {.name = "api-key", .scheme = ""},
+                              .model_in_path = model_in_path,
                               .error_body = openai_error_body,
                               .error_event = error_event,
                               .heartbeat = heartbeat,

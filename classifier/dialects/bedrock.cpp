@@ -81,12 +81,16 @@ std::string_view heartbeat(const Endpoint& endpoint) {
 }
 
 /// "/model/arn%3Aaws%3Abedrock%3A…%2Fname/converse-stream".
-void read_target(std::string_view path, std::string_view, RequestFacts& facts) {
+std::string_view model_in_path(std::string_view path) {
   constexpr std::string_view kFront = "/model/";
   const std::size_t slash = path.rfind('/');
-  if (!path.starts_with(kFront) || slash < kFront.size()) return;
-  const std::string_view operation = path.substr(slash + 1);
-  set_model(facts, percent_decoded(path.substr(kFront.size(), slash - kFront.size())));
+  if (!path.starts_with(kFront) || slash < kFront.size()) return {};
+  return path.substr(kFront.size(), slash - kFront.size());
+}
+
+void read_target(std::string_view path, std::string_view, RequestFacts& facts) {
+  if (model_in_path(path).empty()) return;
+  const std::string_view operation = path.substr(path.rfind('/') + 1);
   facts.stream = operation == "converse-stream" || operation == "invoke-with-response-stream";
 }
 
@@ -98,6 +102,7 @@ constexpr DialectTable kTable{.name = "bedrock",
                               .request_id_header = "x-amzn-requestid",
                               .family = kOwn,
                               .resources = kResources,
+                              .model_in_path = model_in_path,
                               .error_body = error_body,
                               .error_event = error_event,
                               .heartbeat = heartbeat,

@@ -74,6 +74,16 @@ std::string_view word_of(int status) {
   return "INTERNAL";
 }
 
+std::string_view model_in_path(std::string_view path) {
+  constexpr std::string_view kNamed[] = {"models", "tunedModels"};
+  return name_before_verb(path, kNamed);
+}
+
+void read_target(std::string_view path, std::string_view query, RequestFacts& facts) {
+  if (path.find("/openai/") != std::string_view::npos) return;
+  facts.stream = path.ends_with(":streamGenerateContent") && value_in_query(query, "alt") == "sse";
+}
+
 bool speaks_openai(const Endpoint& endpoint) {
   return endpoint.operation == Operation::Chat || endpoint.operation == Operation::Completions;
 }
@@ -88,10 +98,12 @@ constexpr DialectTable kTable{.name = "gemini",
                               .resources = kResources,
                               .unversioned = kUnversioned,
                               .key = {.name = "x-goog-api-key", .scheme = ""},
-                              .model_in_path = true,
+                              .model_in_path = model_in_path,
+                              .model_front = "models/",
                               .error_body = gemini_error_body,
                               .error_event = gemini_error_event,
-                              .heartbeat = gemini_heartbeat};
+                              .heartbeat = gemini_heartbeat,
+                              .read_target = read_target};
 
 }  // namespace
 

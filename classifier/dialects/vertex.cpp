@@ -52,15 +52,15 @@ std::string_view heartbeat(const Endpoint& endpoint) {
 }
 
 /// A model is named in the path, but for OpenAI's form and for counting; there its name stands in the body.
+std::string_view model_in_path(std::string_view path) {
+  constexpr std::string_view kNamed[] = {"models", "endpoints"};
+  const std::string_view name = name_before_verb(path, kNamed);
+  return name == "count-tokens" ? std::string_view{} : name;
+}
+
 void read_target(std::string_view path, std::string_view query, RequestFacts& facts) {
-  const std::size_t colon = path.rfind(':');
-  const std::size_t slash = path.rfind('/');
-  if (colon == std::string_view::npos || slash == std::string_view::npos || colon < slash) return;
-  const std::string_view model = path.substr(slash + 1, colon - slash - 1);
-  const std::string_view verb = path.substr(colon + 1);
-  if (model != "count-tokens") set_model(facts, percent_decoded(model));
-  if (verb == "streamRawPredict") facts.stream = true;
-  if (verb == "streamGenerateContent") facts.stream = value_in_query(query, "alt") == "sse";
+  if (path.ends_with(":streamRawPredict")) facts.stream = true;
+  if (path.ends_with(":streamGenerateContent")) facts.stream = value_in_query(query, "alt") == "sse";
 }
 
 constexpr DialectTable kTable{.name = "vertex",
@@ -71,6 +71,7 @@ constexpr DialectTable kTable{.name = "vertex",
                               .request_id_header = "x-request-id",
                               .family = &families::kGemini,
                               .resources = kResources,
+                              .model_in_path = model_in_path,
                               .error_body = gemini_error_body,
                               .error_event = error_event,
                               .heartbeat = heartbeat,
