@@ -229,7 +229,7 @@ std::optional<Unit> unit_of(std::string_view name) {
 struct Heard {
   Place place{};
   AnnouncedLimit limit{};
-  bool counted = true;    // In a unit that is ours.
+  bool counted = true;     // In a unit that is ours.
   bool forbidden = false;  // A limit of zero was named.
 };
 

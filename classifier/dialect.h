@@ -194,9 +194,9 @@ class Dialect {
   /// cannot.
   [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
   /// The request for `model` in place of the one that RequestFacts::model tells of: in the path or in the body,
-  /// wherever this dialect names it. `path` without query, `body` padded as above; both may be of any request. Nothing
-  /// if there is nothing to change: no model is named (batches, files), only in a form (multipart, as transcriptions
-  /// are asked for), in a body that is broken, or it has that name.
+  /// wherever this dialect names it. `path` without query, `body` padded as above; both may be of any request.
+  /// Nothing if there is nothing to change: no model is named (batches, files), only in a form (multipart, as
+  /// transcriptions are asked for), in a body that is broken, or it has that name.
   [[nodiscard]] virtual std::optional<Renamed> with_model(std::string_view path, std::string_view body,
                                                           std::string_view model) const = 0;
 

@@ -128,7 +128,8 @@ TEST(Announced, is_read_in_every_habit_of_saying_it) {
         {"RateLimit-Policy", R"("burst";q=100;w=60,"day";q=1000;w=86400;qu="tokens")"},
         {"RateLimit-Policy", R"("bytes";q=65535;qu="content-bytes")"}},
        "requests 50/100 30000 w60; tokens 7/1000 3600000 w86400"},
-      {"IETF of old", {{"RateLimit-Limit", "100"}, {"RateLimit-Remaining", "3"}, {"RateLimit-Reset", "50"}},
+      {"IETF of old",
+       {{"RateLimit-Limit", "100"}, {"RateLimit-Remaining", "3"}, {"RateLimit-Reset", "50"}},
        "requests 3/100 50000"},
       {"two habits are two limits",
        {{"x-ratelimit-limit-requests", "100"}, {"ratelimit-remaining", "3"}},
@@ -170,7 +171,8 @@ TEST(Announced, what_cannot_be_true_says_nothing) {
                   {"x-ratelimit-remaining-tokens", "3"},
                   {"x-ratelimit-remaining-tokens", "2"}}),
             "tokens 3/7 -");
-  for (const std::string_view list : {"\"a", "\"a\";r", "\"a\" r=5", ";r=5", "=", ",", "\"a\\", "a;r=:5", "limit=100, remaining=50"}) {
+  for (const std::string_view list :
+       {"\"a", "\"a\";r", "\"a\" r=5", ";r=5", "=", ",", "\"a\\", "a;r=:5", "limit=100, remaining=50"}) {
     EXPECT_EQ(told({{"RateLimit", std::string{list}}}), "") << list;
   }
 }
@@ -186,11 +188,21 @@ TEST(Announced, is_bounded_and_survives_anything) {
   for (int i = 1; i <= 40; ++i) many.push_back({"x-ratelimit-limit-req-" + std::to_string(i) + "-second", "5"});
   EXPECT_EQ(classifier::read_announced(many, kNow).size(), classifier::kAnnouncedMax);
 
-  constexpr std::string_view kNames[] = {"x-ratelimit-", "anthropic-ratelimit-", "ratelimit", "ratelimit-policy",
-                                         "limit",        "-remaining",           "-reset",    "requests",
-                                         "-tokens",      "-10-second",           "-",         "date"};
-  constexpr std::string_view kValues[] = {"0", "1", "9", "-", ".", "s", "m", "\"a\"", ";r=", ";q=", ";w=", ",",
-                                          ":", "T", "Z", "2026-11-10T08:00:01Z", "1794297605", "\\", " ", "\xff"};
+  constexpr std::string_view kNames[] = {"x-ratelimit-",
+                                         "anthropic-ratelimit-",
+                                         "ratelimit",
+                                         "ratelimit-policy",
+                                         "limit",
+                                         "-remaining",
+                                         "-reset",
+                                         "requests",
+                                         "-tokens",
+                                         "-10-second",
+                                         "-",
+                                         "date"};
+  constexpr std::string_view kValues[] = {"0",          "1",   "9",   "-",   ".", "s", "m", "\"a\"",
+                                          ";r=",        ";q=", ";w=", ",",   ":", "T", "Z", "2026-11-10T08:00:01Z",
+                                          "1794297605", "\\",  " ",   "\xff"};
   std::size_t heard = 0;
   for (unsigned seed = 0; seed < 20'000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

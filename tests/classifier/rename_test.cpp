@@ -1,5 +1,5 @@
-// Goal: a request for one model becomes the same request for another, wherever its dialect names it, and no other byte
-// changes; what is broken is left alone. Method: tables, and seeded bodies compared with what nlohmann reads.
+// Goal: a request for one model becomes the same request for another, wherever its dialect names it, and no other
+// byte changes; what is broken is left alone. Method: tables, and seeded bodies compared with what nlohmann reads.
 
 #include <gtest/gtest.h>
 
@@ -51,8 +51,10 @@ TEST(Rename, of_a_body_changes_its_top_level_models_alone) {
     std::optional<std::string> want;
   } kCases[] = {
       {R"({"model":"gpt-5"})", R"({"model":"new"})"},
-      {"\xEF\xBB\xBF\n{ \"a\" : 1 , \"model\" : \"gpt-5\" \n}\n", "\xEF\xBB\xBF\n{ \"a\" : 1 , \"model\" : \"new\" \n}\n"},
-      {R"({"model":"a","model":"b","model":null,"model":"new"})", R"({"model":"new","model":"new","model":null,"model":"new"})"},
+      {"\xEF\xBB\xBF\n{ \"a\" : 1 , \"model\" : \"gpt-5\" \n}\n",
+       "\xEF\xBB\xBF\n{ \"a\" : 1 , \"model\" : \"new\" \n}\n"},
+      {R"({"model":"a","model":"b","model":null,"model":"new"})",
+       R"({"model":"new","model":"new","model":null,"model":"new"})"},
       {R"({"model":"a","metadata":{"model":"a"},"messages":[{"model":"a"}]})",
        R"({"model":"new","metadata":{"model":"a"},"messages":[{"model":"a"}]})"},
       {R"({"model":"q\"\\\u00e9 日本"})", R"({"model":"new"})"},
@@ -106,44 +108,91 @@ TEST(Rename, changes_the_path_where_that_names_the_model) {
     std::string_view model;
     std::optional<Asked> want;
   } kCases[] = {
-      {"gemini", "/v1beta/models/m-1:generateContent", R"({"contents":[]})", "m-2",
+      {"gemini",
+       "/v1beta/models/m-1:generateContent",
+       R"({"contents":[]})",
+       "m-2",
        Asked{"/v1beta/models/m-2:generateContent", R"({"contents":[]})"}},
-      {"gemini", "/v1beta/models/m-1:streamGenerateContent", "broken", "models/m-2",
+      {"gemini",
+       "/v1beta/models/m-1:streamGenerateContent",
+       "broken",
+       "models/m-2",
        Asked{"/v1beta/models/m-2:streamGenerateContent", "broken"}},
       {"gemini", "/v1beta/models/m-1:generateContent", "{}", "m-1", std::nullopt},
       // What the body repeats must agree with the path.
-      {"gemini", "/v1beta/models/e:batchEmbedContents",
-       R"({"requests":[{"model":"models/e","content":{"model":"models/e"}},{"model":"models/other"}]})", "e-eu",
+      {"gemini",
+       "/v1beta/models/e:batchEmbedContents",
+       R"({"requests":[{"model":"models/e","content":{"model":"models/e"}},{"model":"models/other"}]})",
+       "e-eu",
        Asked{"/v1beta/models/e-eu:batchEmbedContents",
              R"({"requests":[{"model":"models/e-eu","content":{"model":"models/e"}},{"model":"models/other"}]})"}},
-      {"gemini", "/v1beta/models/e:embedContent", R"({"model":"models/e"})", "e-eu",
+      {"gemini",
+       "/v1beta/models/e:embedContent",
+       R"({"model":"models/e"})",
+       "e-eu",
        Asked{"/v1beta/models/e-eu:embedContent", R"({"model":"models/e-eu"})"}},
-      {"gemini", "/v1beta/models/e:countTokens", R"({"generateContentRequest":{"model":"models/e"}})", "f",
+      {"gemini",
+       "/v1beta/models/e:countTokens",
+       R"({"generateContentRequest":{"model":"models/e"}})",
+       "f",
        Asked{"/v1beta/models/f:countTokens", R"({"generateContentRequest":{"model":"models/f"}})"}},
-      {"gemini", "/v1beta/openai/chat/completions", R"({"model":"models/e"})", "f",
+      {"gemini",
+       "/v1beta/openai/chat/completions",
+       R"({"model":"models/e"})",
+       "f",
        Asked{"/v1beta/openai/chat/completions", R"({"model":"models/f"})"}},
       // These are no models, whatever verb stands behind them.
       {"gemini", "/v1beta/corpora/c:query", "{}", "f", std::nullopt},
       {"gemini", "/v1beta/fileSearchStores/s:importFile", "{}", "f", std::nullopt},
-      {"vertex", "/v1/projects/p/locations/l/publishers/google/models/m:generateContent", "{}", "n",
+      {"vertex",
+       "/v1/projects/p/locations/l/publishers/google/models/m:generateContent",
+       "{}",
+       "n",
        Asked{"/v1/projects/p/locations/l/publishers/google/models/n:generateContent", "{}"}},
-      {"vertex", "/v1/publishers/anthropic/models/c@1:streamRawPredict", R"({"anthropic_version":"x"})", "c@2",
+      {"vertex",
+       "/v1/publishers/anthropic/models/c@1:streamRawPredict",
+       R"({"anthropic_version":"x"})",
+       "c@2",
        Asked{"/v1/publishers/anthropic/models/c@2:streamRawPredict", R"({"anthropic_version":"x"})"}},
-      {"vertex", "/v1/publishers/anthropic/models/count-tokens:rawPredict", R"({"model":"c"})", "d",
+      {"vertex",
+       "/v1/publishers/anthropic/models/count-tokens:rawPredict",
+       R"({"model":"c"})",
+       "d",
        Asked{"/v1/publishers/anthropic/models/count-tokens:rawPredict", R"({"model":"d"})"}},
-      {"vertex", "/v1/publishers/mistralai/models/m:rawPredict", R"({"model":"m"})", "n",
+      {"vertex",
+       "/v1/publishers/mistralai/models/m:rawPredict",
+       R"({"model":"m"})",
+       "n",
        Asked{"/v1/publishers/mistralai/models/n:rawPredict", R"({"model":"n"})"}},
-      {"vertex", "/v1/projects/p/locations/l/endpoints/openapi/chat/completions", R"({"model":"google/g"})", "google/h",
+      {"vertex",
+       "/v1/projects/p/locations/l/endpoints/openapi/chat/completions",
+       R"({"model":"google/g"})",
+       "google/h",
        Asked{"/v1/projects/p/locations/l/endpoints/openapi/chat/completions", R"({"model":"google/h"})"}},
-      {"bedrock", "/model/us.anthropic.c-v1%3A0/converse", "{}", "eu.anthropic.c-v1:0",
+      {"bedrock",
+       "/model/us.anthropic.c-v1%3A0/converse",
+       "{}",
+       "eu.anthropic.c-v1:0",
        Asked{"/model/eu.anthropic.c-v1%3A0/converse", "{}"}},
-      {"bedrock", "/model/arn:aws:bedrock:r:1:p/x/invoke", R"({"model":"y"})", "arn:aws:bedrock:r:1:p/z",
+      {"bedrock",
+       "/model/arn:aws:bedrock:r:1:p/x/invoke",
+       R"({"model":"y"})",
+       "arn:aws:bedrock:r:1:p/z",
        Asked{"/model/arn%3Aaws%3Abedrock%3Ar%3A1%3Ap%2Fz/invoke", R"({"model":"y"})"}},
-      {"bedrock", "/openai/v1/chat/completions", R"({"model":"y"})", "z",
+      {"bedrock",
+       "/openai/v1/chat/completions",
+       R"({"model":"y"})",
+       "z",
        Asked{"/openai/v1/chat/completions", R"({"model":"z"})"}},
-      {"azure", "/openai/deployments/gpt%2D5/chat/completions", R"({"model":"gpt-5o"})", "gpt 5/eu",
+      {"azure",
+       "/openai/deployments/gpt%2D5/chat/completions",
+       R"({"model":"gpt-5o"})",
+       "gpt 5/eu",
        Asked{"/openai/deployments/gpt%205%2Feu/chat/completions", R"({"model":"gpt-5o"})"}},
-      {"azure", "/openai/v1/chat/completions", R"({"model":"a"})", "b",
+      {"azure",
+       "/openai/v1/chat/completions",
+       R"({"model":"a"})",
+       "b",
        Asked{"/openai/v1/chat/completions", R"({"model":"b"})"}},
       {"azure", "/openai/deployments/a/chat/completions", "{}", "..", std::nullopt},
       {"openai", "/v1/files", "{}", "b", std::nullopt},
@@ -187,7 +236,8 @@ TEST(Rename, is_what_the_request_then_says_and_can_be_undone) {
   }
 }
 
-/// A body as some client may write it: any order, any spacing, models at every depth. `body` notes where its own stand.
+/// A body as some client may write it: any order, any spacing, models at every depth. `body` notes where its own
+/// stand.
 struct Writer {
   std::mt19937 chance;
   std::vector<std::pair<std::size_t, std::size_t>> models{};  // Offset and length of each top-level value.
@@ -197,15 +247,28 @@ struct Writer {
     return std::string{kSpaces[chance() % std::size(kSpaces)]};
   }
   std::string value(unsigned depth) {
-    constexpr std::string_view kScalars[] = {"null", "true",   "false",        "0",           "-1.5e3",
-                                             "\"\"", "{}",     "\"model\":",   "\"\\\\\"",    "[]",
-                                             "1E-2", "\"日本\"", "\"\\u00e9\\n\"", "\"a\\\"{}[]\"", "\"model\""};
+    constexpr std::string_view kScalars[] = {"null",
+                                             "true",
+                                             "false",
+                                             "0",
+                                             "-1.5e3",
+                                             "\"\"",
+                                             "{}",
+                                             "\"model\":",
+                                             "\"\\\\\"",
+                                             "[]",
+                                             "1E-2",
+                                             "\"日本\"",
+                                             "\"\\u00e9\\n\"",
+                                             "\"a\\\"{}[]\"",
+                                             "\"model\""};
     std::string_view scalar = kScalars[chance() % std::size(kScalars)];
     if (scalar.ends_with(":")) scalar.remove_suffix(1);
     const auto kind = depth == 0 ? 9 : chance() % 4;
     if (kind == 0) return "[" + space() + value(depth - 1) + space() + "," + value(depth - 1) + "]";
     if (kind != 1) return std::string{scalar};
-    return "{" + space() + "\"model\"" + space() + ":" + value(depth - 1) + space() + ",\"x\":" + value(depth - 1) + "}";
+    return "{" + space() + "\"model\"" + space() + ":" + value(depth - 1) + space() + ",\"x\":" + value(depth - 1) +
+           "}";
   }
   std::string body() {
     constexpr std::string_view kModels[] = {"\"m\"", "\"gpt-5\"", "\"a\\\"b\"", "\"\\u00e9\"", "\"\""};
@@ -276,11 +339,17 @@ TEST(Rename, never_edits_a_broken_body) {
     const bool accepted = Json::accept(body);
     const bool well = classifier::well_formed(body) && classifier::utf8_whole(body);
     // nlohmann also looks at what escapes mean: half a pair of surrogates is no character to it.
-    if (body.find("\\u") == std::string::npos) EXPECT_EQ(well, accepted) << body;
+    if (body.find("\\u") == std::string::npos) {
+      EXPECT_EQ(well, accepted) << body;
+    }
     ++(well ? whole : broken);
     const auto got = renamed("openai", kChat, body, "gpt-5-eu");
-    if (!well) EXPECT_FALSE(got) << body;
-    if (got) EXPECT_TRUE(classifier::well_formed(got->body)) << body << "\n" << got->body;
+    if (!well) {
+      EXPECT_FALSE(got) << body;
+    }
+    if (got) {
+      EXPECT_TRUE(classifier::well_formed(got->body)) << body << "\n" << got->body;
+    }
   }
   EXPECT_GT(broken, 10'000);
   EXPECT_GT(whole, 1'000);
