@@ -188,17 +188,15 @@ TEST(Announced, is_bounded_and_survives_anything) {
   for (int i = 1; i <= 40; ++i) many.push_back({"x-ratelimit-limit-req-" + std::to_string(i) + "-second", "5"});
   EXPECT_EQ(classifier::read_announced(many, kNow).size(), classifier::kAnnouncedMax);
 
-  constexpr std::string_view kNames[] = {"x-ratelimit-",
-                                         "anthropic-ratelimit-",
+  constexpr std::string_view kNames[] = {"x-ratelimit-limit-requests",
+                                         "x-ratelimit-remaining-tokens",
+                                         "X-RateLimit-Reset-Tokens",
+                                         "x-ratelimit-reset-req-10-second",
+                                         "x-ratelimit-renewalperiod-tokens",
+                                         "anthropic-ratelimit-input-tokens-reset",
+                                         "ratelimitbysize-remaining",
                                          "ratelimit",
                                          "ratelimit-policy",
-                                         "limit",
-                                         "-remaining",
-                                         "-reset",
-                                         "requests",
-                                         "-tokens",
-                                         "-10-second",
-                                         "-",
                                          "date"};
   constexpr std::string_view kValues[] = {"0",          "1",   "9",   "-",   ".", "s", "m", "\"a\"",
                                           ";r=",        ";q=", ";w=", ",",   ":", "T", "Z", "2026-11-10T08:00:01Z",
@@ -209,10 +207,10 @@ TEST(Announced, is_bounded_and_survives_anything) {
     std::mt19937 chance{seed};
     Headers headers;
     for (auto i = chance() % 6; i > 0; --i) {
-      std::string name;
       std::string value;
-      for (auto j = chance() % 4 + 1; j > 0; --j) name += kNames[chance() % std::size(kNames)];
-      for (auto j = chance() % 8; j > 0; --j) value += kValues[chance() % std::size(kValues)];
+      std::string name{kNames[chance() % std::size(kNames)]};
+      if (chance() % 4 == 0) name.erase(chance() % name.size(), chance() % 5);
+      for (auto j = chance() % 6; j > 0; --j) value += kValues[chance() % std::size(kValues)];
       headers.push_back({name, value});
     }
     for (const AnnouncedLimit& limit : classifier::read_announced(headers, kNow)) {
