@@ -144,6 +144,8 @@ class StreamReader {
   [[nodiscard]] bool complete() const { return complete_; }
   /// An error event came; the verdict as if it had come alone.
   [[nodiscard]] const std::optional<Verdict>& error() const { return error_; }
+  /// What of that event the verdict was read from.
+  [[nodiscard]] const std::string& error_said() const { return error_said_; }
   /// That error as the body of a real HTTP answer: the provider's own error object, whole JSON.
   [[nodiscard]] const std::string& error_body() const { return error_body_; }
   [[nodiscard]] int error_status() const { return error_status_; }  // Status for that answer, in the dialect's way.
@@ -162,6 +164,7 @@ class StreamReader {
   bool terminal_ = false;
   bool complete_ = false;
   std::optional<Verdict> error_{};
+  std::string error_said_{};
   std::string error_body_{};
   int error_status_ = 0;
   std::uint64_t events_ = 0;

@@ -123,6 +123,7 @@ class EventReader final : public StreamReader {
 
   void take_error() {
     error_ = judge_error(rules_, 200, &head_, reading_.error, std::nullopt);
+    error_said_ = reading_.error;
     SaidError said = said_error(reading_.error);
     const int inner = read_error(200, nullptr, reading_.error).status;
     error_status_ = inner >= 400 ? inner : dialect_.status_of(error_->cls);

@@ -7,6 +7,7 @@
 
 #include "gateway/admission.h"
 #include "gateway/call.h"
+#include "gateway/unknown_answers.h"
 #include "tests/support/sim_world.h"
 
 namespace gateway {
@@ -86,7 +87,7 @@ struct World {
 
   const CallRecord& play() {
     boost::asio::co_spawn(runtime.io(),
-                          run_call(call, Services{runtime, *admission, ledger, upstream}, caller, signal),
+                          run_call(call, Services{runtime, *admission, ledger, upstream, unknown}, caller, signal),
                           [this](const std::exception_ptr& escaped, CallRecord ended) {
                             EXPECT_FALSE(escaped) << "the story must not throw";
                             record = std::move(ended);
@@ -118,6 +119,7 @@ struct World {
   SimUpstream upstream;
   SimLedger ledger;
   SimCaller caller;
+  UnknownAnswers unknown;
   Signal signal;
   Config::Queue queue{};
   int queued = 0;
