@@ -103,32 +103,57 @@ std::string without(std::span<const std::string> hidden, std::string text) {
   return out;
 }
 
-/// An error that says just this. Each word has a member of its own, so that none is read together with the next.
-std::string error_saying(std::string_view text, std::span<const std::string> words, int inner_status) {
-  std::string body = "{\"error\":{\"message\":" + quoted(text);
-  if (inner_status != 0) body += ",\"status\":" + std::to_string(inner_status);
+/// What an error says, and no more.
+struct Said {
+  std::string_view text{};
+  std::span<const std::string> words{};
+  int inner_status = 0;  // 0: none that counts.
+};
+enum class Form : std::uint8_t { Error, Aws };  // {"error":{…}}, and what AWS takes for one inside a 200.
+
+/// Each word has a member of its own, so that none is read together with the next.
+std::string body_saying(const Said& said, Form form) {
+  std::string body = "\"message\":" + quoted(said.text);
+  if (said.inner_status != 0) body += ",\"status\":" + std::to_string(said.inner_status);
   std::string reasons;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    // A number there would be taken for a status.
-    const bool code = i == 0 && !std::ranges::all_of(words[i], is_digit);
-    if (code) {
-      body += ",\"code\":" + quoted(words[i]);
+  if (form == Form::Aws && said.words.empty()) body += ",\"__type\":" + quoted(kMask);
+  for (std::size_t i = 0; i < said.words.size(); ++i) {
+    const std::string& word = said.words[i];
+    if (i == 0 && form == Form::Aws) {
+      body += ",\"__type\":" + quoted(word);
+    } else if (i == 0 && !std::ranges::all_of(word, is_digit)) {
+      // A number would be taken for a status there.
+      body += ",\"code\":" + quoted(word);
     } else {
-      reasons += (reasons.empty() ? "{\"reason\":" : ",{\"reason\":") + quoted(words[i]) + "}";
+      reasons += (reasons.empty() ? "{\"reason\":" : ",{\"reason\":") + quoted(word) + "}";
     }
   }
   if (!reasons.empty()) body += ",\"errors\":[" + reasons + "]";
-  return body + "}}";
+  return form == Form::Aws ? "{" + body + "}" : "{\"error\":{" + body + "}}";
 }
 
-bool is_unexplained(std::string_view dialect, int status, const std::string& body) {
+/// Is that an error to the dialect, and one that no rule knows?
+bool is_unknown_error(std::string_view dialect, int status, const std::string& body) {
   Case one;
   one.dialect = find_dialect(dialect);
   if (one.dialect == nullptr) return true;
   one.path = usual_path(dialect);
   one.status = status;
   one.body = body;
-  return judge(one).unexplained;
+  const Verdict verdict = judge(one);
+  return verdict.unexplained && verdict.cls != Class::MalformedResponse;
+}
+
+/// The first form that fits. What was apart may stand together in a masked text and mean something to a rule; then it
+/// goes without.
+std::string body_for(std::string_view dialect, int status, const Said& said) {
+  for (const std::string_view text : {said.text, kMask}) {
+    for (const Form form : {Form::Error, Form::Aws}) {
+      std::string body = body_saying({text, said.words, said.inner_status}, form);
+      if (is_unknown_error(dialect, status, body)) return body;
+    }
+  }
+  return body_saying(said, Form::Error);
 }
 
 std::string id_of(std::string_view dialect, int status, std::string_view words, std::string_view text) {
@@ -190,10 +215,8 @@ Fingerprint fingerprint_of(std::string_view dialect, int status, const Headers* 
   }
   made.text = without(hidden, masked(facts.text));
   const int inner = facts.status == status ? 0 : facts.status;
-  made.body = error_saying(made.text, words, inner);
-  // What was apart may stand together in a masked text, and mean something to a rule.
-  if (!is_unexplained(dialect, status, made.body)) made.body = error_saying(kMask, words, inner);
-  made.id = id_of(dialect, status, made.words, made.text);
+  made.body = body_for(dialect, status, {made.text, words, inner});
+  made.id = id_of(dialect, status, inner == 0 ? made.words : made.words + ' ' + std::to_string(inner), made.text);
   return made;
 }
 
@@ -214,7 +237,8 @@ std::string case_line(const Fingerprint& fingerprint, std::string_view dialect, 
     headers += (headers.empty() ? "" : ",") + quoted(name) + ":" + quoted(value);
   };
   if (verdict.retry_after) add("retry-after-ms", std::to_string(verdict.retry_after->count()));
-  const bool by_class = verdict.cls == Class::MalformedResponse || verdict.retryable == retryable_by_class(verdict.cls);
+  const bool by_class =
+      verdict.cls == Class::MalformedResponse || verdict.retryable == retryable_by_class(verdict.cls);
   if (!by_class) add("x-should-retry", verdict.retryable ? "true" : "false");
   return "{\"id\":" + quoted("unknown-" + fingerprint.id) + ",\"provider\":" + quoted(dialect) +
          ",\"endpoint\":" + quoted(usual_endpoint(dialect)) + ",\"status\":" + std::to_string(status) +

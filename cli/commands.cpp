@@ -148,7 +148,8 @@ constexpr Command kCommands[] = {
      .examples = kUnknownExamples,
      .options = kUnknownOptions,
      .details =
-         "Answers that differ only in ids, numbers and quotations have one fingerprint. Below each stands a case line:\n"
+         "Answers that differ only in ids, numbers and quotations have one fingerprint. Below each stands a case "
+         "line:\n"
          "nothing of a request and no key is in it, so that it can be reported as it is. Of the process that runs;\n"
          "it is found as by \"callgate reload\".",
      .run = unknown},

@@ -536,8 +536,7 @@ class Metrics::Impl {
   Counters possibly_billed_ =
       counters("callgate_possibly_billed_attempts_total",
                "Attempts whose request had gone out and whose answer nobody got.", {upstream_});
-  Counters unknown_answers_ = counters("callgate_unknown_answers_total",
-                                       "Answers that no rule knew, by fingerprint.",
+  Counters unknown_answers_ = counters("callgate_unknown_answers_total", "Answers that no rule knew, by fingerprint.",
                                        {upstream_, {"fingerprint", &fingerprints_, true}});
   Counters commits_late_ =
       counters("callgate_commits_late_total", "Answers whose end went out before its row was durable.", {});
