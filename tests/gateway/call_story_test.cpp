@@ -468,14 +468,14 @@ TEST(CallStory, every_answer_of_a_provider_has_its_ending) {
 TEST(CallStory, an_answer_that_no_rule_knew_is_noted_once_an_attempt) {
   const std::string odd = R"({"error":{"message":"odd 7","code":"odd_thing"}})";
   const std::string odd_event = "data: " + odd + "\n\n";
-  struct Row {
+  struct Odd {
     const char* name;
     bool streamed;
     SimPlan plan;
     std::uint64_t noted;  // Of one kind, by all attempts.
     std::string_view words = "oddthing";
   };
-  const Row rows[] = {
+  const Odd rows[] = {
       {"an error", false, unary(418, odd), 2},
       {"an error inside a 200", false, unary(200, odd), 3},
       {"an error longer than what is held", false, unary(418, odd + std::string(9'000, ' ')), 1},
@@ -489,7 +489,7 @@ TEST(CallStory, an_answer_that_no_rule_knew_is_noted_once_an_attempt) {
       {"a connection that breaks", false, {sim_head(418, kJson, 1s), sim_fail(Transport::Reset, 1s)}, 0},
       {"a redirect", false, unary(302, odd), 0},
   };
-  for (const Row& row : rows) {
+  for (const Odd& row : rows) {
     SCOPED_TRACE(row.name);
     World w;
     w.ask(row.streamed);
