@@ -34,7 +34,7 @@ constexpr Example kReloadExamples[] = {
 constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
 constexpr Example kUnknownExamples[] = {
     {"callgate unknown --config callgate.yaml", "a table, and for each the line to report"},
-    {"callgate unknown | grep '^{' | callgate classify --cases -", "what callgate makes of them"},
+    {"callgate unknown | grep '^{' > unknown.jsonl", "the lines alone, for \"callgate classify --cases\""},
     {"callgate unknown --json", "for programs"},
 };
 
