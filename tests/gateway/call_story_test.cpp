@@ -483,7 +483,7 @@ TEST(CallStory, an_answer_that_no_rule_knew_is_noted_once_an_attempt) {
       {"an error at a stream's head", true, stream({odd_event}), 3},
       {"an error behind content", true, stream({kHello, odd_event}), 1},
       {"an error behind content, then a break", true, stream({kHello, odd_event}, sim_fail(Transport::Reset, 1s)), 1},
-      {"a known error", false, unary(400, kWrong), 0},
+      {"a known error", false, unary(503, kOverloaded), 0},
       {"a good answer", false, unary(200, kWhole), 0},
       {"a stream without its end", true, stream({kHello}), 0},
       {"a connection that breaks", false, {sim_head(418, kJson, 1s), sim_fail(Transport::Reset, 1s)}, 0},
