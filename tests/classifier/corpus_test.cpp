@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "classifier/cases.h"
+#include "classifier/frames.h"
 #include "tests/classifier/help.h"
 
 namespace {
@@ -135,6 +136,13 @@ bool unary(const Case& recorded) {
          !classifier::find(recorded.headers, "content-encoding");
 }
 
+/// `rest` is the beginning of a frame.
+bool cut_inside_frame(const Case& recorded, std::string_view rest) {
+  constexpr std::size_t kPrelude = 12;
+  if (classifier::find(recorded.headers, "content-type") != "application/vnd.amazon.eventstream") return false;
+  return !rest.empty() && (rest.size() < kPrelude || classifier::frame_length(rest).value_or(0) > rest.size());
+}
+
 void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
   for (const VerdictCase& c : cases_of(file, classifier::read_verdict_case)) {
     ASSERT_TRUE(c.expect) << c.id;
@@ -157,7 +165,11 @@ void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
       const auto reader = read_split(c, seed);
       if (!reader) break;
       EXPECT_EQ(text_of(classifier::told(reader->finish(c.transport))), want) << c.id << " seed " << seed;
-      EXPECT_EQ(reader->forward() + reader->tail(), c.body) << c.id << " seed " << seed;
+      // Of a frame that was cut nothing is passed on.
+      const std::string passed = reader->forward() + reader->tail();
+      const std::string_view kept = std::string_view{c.body}.substr(std::min(passed.size(), c.body.size()));
+      const bool cut_frame = cut_inside_frame(c, kept);
+      EXPECT_EQ(passed + (cut_frame ? std::string{kept} : ""), c.body) << c.id << " seed " << seed;
     }
     if (!unary(c)) continue;
     for (const char* encoding : {"gzip", "deflate"}) {
