@@ -138,9 +138,10 @@ bool unary(const Case& recorded) {
 
 /// `rest` is the beginning of a frame.
 bool cut_inside_frame(const Case& recorded, std::string_view rest) {
-  constexpr std::size_t kPrelude = 12;
   if (classifier::find(recorded.headers, "content-type") != "application/vnd.amazon.eventstream") return false;
-  return !rest.empty() && (rest.size() < kPrelude || classifier::frame_length(rest).value_or(0) > rest.size());
+  return !rest.empty() &&
+         (rest.size() < classifier::kFramePrelude ||
+          classifier::frame_length(rest.substr(0, classifier::kFramePrelude)).value_or(0) > rest.size());
 }
 
 void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
