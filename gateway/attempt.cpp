@@ -435,7 +435,8 @@ task<void> relay_stream(Try& t) {
           take_error(t, *reader);
           break;
         }
-        if (reader->content() || reader->terminal() || reader->held_bytes() > policy.hold_bytes) commit(t);
+        const bool ended = reader->terminal() && !reader->failing();
+        if (reader->content() || ended || reader->held_bytes() > policy.hold_bytes) commit(t);
       }
     } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Hold) {
       commit(t);
@@ -476,9 +477,10 @@ task<void> relay_stream(Try& t) {
         t.attempt.providers_answer = true;
         break;
       }
-      if (reader->error() && t.attempt.answer_started && got != Exchange::Got::Stopped) {
+      if (reader->error() && got != Exchange::Got::Stopped) {
         // The provider had said why before it broke off: its words and its class stand.
         take_error(t, *reader);
+        if (!t.attempt.answer_started) break;
         t.attempt.last.how = LastWord::How::Abort;
         t.attempt.last.bytes = std::exchange(reader->forward(), {});
         if (errors_are_seen(t)) t.attempt.last.bytes += std::exchange(reader->tail(), {});

@@ -546,6 +546,36 @@ TEST(CallStory, an_error_event_keeps_its_class_and_words_when_the_transfer_then_
   EXPECT_EQ(w.caller.ended, Ended::Aborted);
 }
 
+TEST(CallStory, a_failure_in_a_streams_head_waits_a_second_for_its_cause) {
+  const std::string failed = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"error\"}]}\n\n";
+  const struct {
+    const char* name;
+    SimPlan behind;
+    Class want;
+  } kCases[] = {
+      {"named", {sim_data(kInsideOverloaded, 500ms), sim_end(1s)}, Class::Overloaded},
+      {"never named, and left open", {sim_silence()}, Class::ServerError},
+      {"never named, and cut", {sim_fail(Transport::Reset, 100ms)}, Class::ServerError},
+      {"never named", {sim_end(100ms)}, Class::ServerError},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.name);
+    World w;
+    w.ask(true);
+    SimPlan plan = {sim_head(200, kSse, 1s), sim_data(failed, 1s)};
+    plan.insert(plan.end(), c.behind.begin(), c.behind.end());
+    w.upstream.plans = {std::move(plan)};
+    w.play();
+    w.expect_rest();
+    ASSERT_FALSE(w.record.attempts.empty());
+    EXPECT_LE(w.record.attempts[0].took, 3s + 10ms);
+    EXPECT_EQ(w.record.attempts[0].cls, c.want);
+    EXPECT_EQ(w.record.cls, c.want);
+    EXPECT_EQ(w.record.attempts.size(), 3U) << "nothing had gone out";
+    EXPECT_EQ(w.caller.ended, Ended::Answered);
+  }
+}
+
 TEST(CallStory, a_finished_stream_without_content_arrives_whole_though_it_is_cut) {
   World w;
   w.ask(true);
