@@ -185,6 +185,7 @@ void write_attempt(Fields& fields, const AttemptRow& attempt) {
   fields.text("class", classifier::name_of(attempt.cls), kIdMax);
   text_if_any(fields, "code", attempt.code, kIdMax);
   text_if_any(fields, "detail", attempt.detail, kDetailMax);
+  text_if_any(fields, "fingerprint", attempt.fingerprint, kIdMax);
   fields.ms("wait_ms", attempt.waited_before);
   if (attempt.waited_before.count() > 0) {
     fields.text("waited_for", attempt.waited_for_hint ? "retry_after"sv : "computed"sv, kIdMax);

@@ -26,6 +26,7 @@
 #include "gateway/memory_ledger.h"
 #include "gateway/reload.h"
 #include "gateway/runtime.h"
+#include "gateway/unknown_answers.h"
 #include "gateway/upstream_curl.h"
 
 namespace gateway {
@@ -100,7 +101,7 @@ class Sidecar {
         admission_(
             runtime_, admission_limits(config()),
             [this](budget::Lane lane, int by) { by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane); }),
-        front_(Services{runtime_, admission_, ledger_, upstream_}, metrics_, log_),
+        front_(Services{runtime_, admission_, ledger_, upstream_, unknown_}, metrics_, log_),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
@@ -172,6 +173,11 @@ class Sidecar {
       std::vector<Setting> settings;
       if (!door_.run([&] { settings = holding_.settings; }, kLoopPatience)) return std::nullopt;
       return settings;
+    };
+    sources.unknown_answers = [this]() -> std::optional<UnknownAnswers::List> {
+      UnknownAnswers::List list;
+      if (!door_.run([&] { list = unknown_.list(); }, kLoopPatience)) return std::nullopt;
+      return list;
     };
     sources.environment = source_.overrides.environment;
     return sources;
@@ -367,6 +373,7 @@ class Sidecar {
   CurlUpstream upstream_;
   LineAdmission admission_;
   MemoryLedger ledger_;
+  UnknownAnswers unknown_;
   Front front_;
   Server server_;
   // Threads of their own, that ask the I/O thread.

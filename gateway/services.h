@@ -102,11 +102,14 @@ class Ledger {
   virtual task<bool> end(const CallRecord& record) = 0;
 };
 
+class UnknownAnswers;
+
 struct Services {
   Runtime& runtime;
   Admission& admission;
   Ledger& ledger;
   Upstream& upstream;
+  UnknownAnswers& unknown;
 };
 
 }  // namespace gateway
