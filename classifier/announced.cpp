@@ -198,7 +198,9 @@ struct Fields {
   template <class Item, class Parameter>
   void each(Item&& item, Parameter&& parameter) {
     for (blanks(); ok && !left.empty(); blanks()) {
-      const std::string_view name = bare();
+      // A name is no number: "1,000" is not two of them.
+      ok = left[0] == '"' || (lower(left[0]) >= 'a' && lower(left[0]) <= 'z');
+      const std::string_view name = ok ? bare() : std::string_view{};
       if (!ok) return;
       item(name);
       while (ok && take(left, ";")) {
@@ -213,6 +215,13 @@ struct Fields {
     }
   }
 };
+
+/// One that is broken anywhere says nothing at all (RFC 9651 §4.2).
+bool is_list(std::string_view value) {
+  Fields fields{value};
+  fields.each([](std::string_view) {}, [](std::string_view, std::string_view) {});
+  return fields.ok;
+}
 
 /// Nothing for what is no count of calls or tokens: bytes, and calls at the same time.
 std::optional<Unit> unit_of(std::string_view name) {
@@ -229,7 +238,7 @@ std::optional<Unit> unit_of(std::string_view name) {
 struct Heard {
   Place place{};
   AnnouncedLimit limit{};
-  bool counted = true;    // In a unit that is ours.
+  bool counted = true;     // In a unit that is ours.
   bool forbidden = false;  // A limit of zero was named.
 };
 
@@ -249,6 +258,7 @@ class Gathering {
 
   /// RateLimit-Policy: "burst";q=100;w=60
   void hear_policies(std::string_view value) {
+    if (!is_list(value)) return;
     Heard* heard = nullptr;
     Fields{value}.each([&](std::string_view name) { heard = at_policy(name); },
                        [&](std::string_view key, std::string_view text) {
@@ -264,6 +274,7 @@ class Gathering {
 
   /// RateLimit: "burst";r=50;t=30
   void hear_state(std::string_view value) {
+    if (!is_list(value)) return;
     Heard* heard = nullptr;
     Fields{value}.each([&](std::string_view name) { heard = at_policy(name); },
                        [&](std::string_view key, std::string_view text) {

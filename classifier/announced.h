@@ -1,7 +1,7 @@
 #pragma once
 // What does an answer's head say of the provider's limits: how much there is, what is left, when it comes back?
-// Sources: facts on providers (OpenAI and its imitators, Azure, Anthropic, Mistral, OpenRouter, Together, Fireworks) and
-// draft-ietf-httpapi-ratelimit-headers-10.
+// Sources: facts on providers (OpenAI and its imitators, Azure, Anthropic, Mistral, OpenRouter, Together, Fireworks)
+// and draft-ietf-httpapi-ratelimit-headers-10.
 
 #include <chrono>
 #include <cstddef>
@@ -33,8 +33,8 @@ struct AnnouncedLimit {
 inline constexpr std::size_t kAnnouncedMax = 16;
 
 /// In the order in which they stand there; a unit may have several (a minute's and a month's). One pass over the
-/// headers, which allocates nothing where there is nothing. Of a header that stands twice the first usable value counts.
-/// Dates are measured against the answer's Date header, and against `now` without one.
+/// headers, which allocates nothing where there is nothing. Of a header that stands twice the first usable value
+/// counts. Dates are measured against the answer's Date header, and against `now` without one.
 [[nodiscard]] std::vector<AnnouncedLimit> read_announced(const Headers& headers, WallClock now);
 
 }  // namespace classifier

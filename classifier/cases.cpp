@@ -288,20 +288,32 @@ std::optional<Transport> transport_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view usual_path(std::string_view dialect) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kUsual = {{
-      {"anthropic", "/v1/messages"},
-      {"gemini", "/v1beta/models/m:generateContent"},
-      {"vertex", "/v1/projects/p/locations/l/publishers/google/models/m:generateContent"},
-      {"cohere", "/v2/chat"},
-      {"ollama", "/api/chat"},
-      {"bedrock", "/model/m/converse"},
-      {"azure", "/openai/deployments/m/chat/completions"},
-  }};
-  for (const auto& [name, path] : kUsual) {
-    if (name == dialect) return path;
-  }
-  return "/v1/chat/completions";
+namespace {
+
+struct Usual {
+  std::string_view dialect;
+  std::string_view path;
+  std::string_view endpoint;
+};
+constexpr Usual kUsual[] = {
+    {"anthropic", "/v1/messages", "messages"},
+    {"gemini", "/v1beta/models/m:generateContent", "generateContent"},
+    {"vertex", "/v1/projects/p/locations/l/publishers/google/models/m:generateContent", "generateContent"},
+    {"cohere", "/v2/chat", "chat"},
+    {"ollama", "/api/chat", "api/chat"},
+    {"bedrock", "/model/m/converse", "Converse"},
+    {"azure", "/openai/deployments/m/chat/completions", "chat.completions"},
+};
+constexpr Usual kOthers{"", "/v1/chat/completions", "chat.completions"};
+
+const Usual& usual(std::string_view dialect) {
+  const auto* const row = std::ranges::find(kUsual, dialect, &Usual::dialect);
+  return row == std::end(kUsual) ? kOthers : *row;
 }
+
+}  // namespace
+
+std::string_view usual_path(std::string_view dialect) { return usual(dialect).path; }
+std::string_view usual_endpoint(std::string_view dialect) { return usual(dialect).endpoint; }
 
 }  // namespace classifier

@@ -66,5 +66,7 @@ struct UsageCase : Case {
 [[nodiscard]] std::optional<Transport> transport_named(std::string_view name);
 /// The path of what this dialect is mostly asked for: "/v1/chat/completions".
 [[nodiscard]] std::string_view usual_path(std::string_view dialect);
+/// What a line calls that: "chat.completions".
+[[nodiscard]] std::string_view usual_endpoint(std::string_view dialect);
 
 }  // namespace classifier

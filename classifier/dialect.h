@@ -146,13 +146,18 @@ class StreamReader {
   std::string& tail() { return tail_; }
 
   [[nodiscard]] bool content() const { return content_; }  // An event with text, reasoning, tool or audio came.
-  /// The dialect's end marker came, or an error event: what callers take for the end.
+  /// The dialect's end marker came, or an event that tells of a failure: what callers take for the end.
   [[nodiscard]] bool terminal() const { return terminal_; }
   /// After the terminal marker nothing more can matter: do not wait for the end of the transfer. Never with an
   /// error, whose verdict finish() gives.
   [[nodiscard]] bool complete() const { return complete_; }
+  /// An event came that tells of a failure and not of its cause, for which a moment's wait is due: error() comes with
+  /// the event that names it, else with the end.
+  [[nodiscard]] bool failing() const { return failing_; }
   /// An error event came; the verdict as if it had come alone.
   [[nodiscard]] const std::optional<Verdict>& error() const { return error_; }
+  /// What of that event the verdict was read from.
+  [[nodiscard]] const std::string& error_said() const { return error_said_; }
   /// That error as the body of a real HTTP answer: the provider's own error object, whole JSON.
   [[nodiscard]] const std::string& error_body() const { return error_body_; }
   [[nodiscard]] int error_status() const { return error_status_; }  // Status for that answer, in the dialect's way.
@@ -170,7 +175,9 @@ class StreamReader {
   bool content_ = false;
   bool terminal_ = false;
   bool complete_ = false;
+  bool failing_ = false;
   std::optional<Verdict> error_{};
+  std::string error_said_{};
   std::string error_body_{};
   int error_status_ = 0;
   std::uint64_t events_ = 0;
@@ -194,9 +201,9 @@ class Dialect {
   /// cannot.
   [[nodiscard]] virtual std::optional<Edit> ask_for_usage(const Endpoint& endpoint, std::string_view body) const = 0;
   /// The request for `model` in place of the one that RequestFacts::model tells of: in the path or in the body,
-  /// wherever this dialect names it. `path` without query, `body` padded as above; both may be of any request. Nothing
-  /// if there is nothing to change: no model is named (batches, files), only in a form (multipart, as transcriptions
-  /// are asked for), in a body that is broken, or it has that name.
+  /// wherever this dialect names it. `path` without query, `body` padded as above; both may be of any request.
+  /// Nothing if there is nothing to change: no model is named (batches, files), only in a form (multipart, as
+  /// transcriptions are asked for), in a body that is broken, or it has that name.
   [[nodiscard]] virtual std::optional<Renamed> with_model(std::string_view path, std::string_view body,
                                                           std::string_view model) const = 0;
 

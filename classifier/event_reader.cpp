@@ -57,13 +57,15 @@ class EventReader final : public StreamReader {
       cut_inside_event_ = block->kind != EventSplitter::Kind::Idle;
       take(*block);
     }
+    if (!vague_error_.empty() && !error_) take_error(vague_error_);
     if (error_) return *error_;
     if (terminal_) complete_ = true;
     if (broken_ && !terminal_) {
       return {.cls = Class::MalformedResponse, .retryable = true, .rule = "frame with a wrong checksum or length"};
     }
-    if (reading_.refusal) return refused(*reading_.refusal);
-    if (terminal_ || reading_.choices.all_ended(choices_)) return {};
+    const bool ended = terminal_ || reading_.choices.all_ended(choices_);
+    if (ended && reading_.refusal) return refused(*reading_.refusal);
+    if (ended) return {};
     if (transport) return verdict_of(*transport);
     return {.cls = Class::MalformedResponse,
             .retryable = true,
@@ -101,10 +103,12 @@ class EventReader final : public StreamReader {
     if (event.name == "error" && reading_.error.empty()) reading_.error = event.data.empty() ? "{}" : event.data;
     if (reading_.content && whole) content_ = true;
     // A complete stream is over: what comes after it is passed on, and no longer means anything.
-    if (!reading_.error.empty() && !complete_ && !error_) take_error();
+    if (!reading_.error.empty() && !complete_ && !error_) hear_error();
     // An end marker behind nothing ends no answer; as long as nothing has gone out, another try may get one.
     if (reading_.terminal && readable_) terminal_ = true;
-    if (reading_.complete && readable_ && !error_) complete_ = true;
+    if (reading_.complete && readable_ && !error_ && !failing_) complete_ = true;
+    // The end marker: no cause will come.
+    if (failing_ && reading_.complete && reading_.error.empty()) take_error(vague_error_);
     settle_into(usage_, reading_, reading_.usage_changed ? family_.settle : nullptr);
     return hide_usage_ && reading_.usage_only && !error_;
   }
@@ -121,13 +125,23 @@ class EventReader final : public StreamReader {
     return read_event(bytes, scratch_);
   }
 
-  void take_error() {
-    error_ = judge_error(rules_, 200, &head_, reading_.error, std::nullopt);
-    SaidError said = said_error(reading_.error);
-    const int inner = read_error(200, nullptr, reading_.error).status;
+  /// One that says only that something went wrong waits for one that says what, or for the end.
+  void hear_error() {
+    if (!reading_.cause_owed) return take_error(reading_.error);
+    if (vague_error_.empty()) vague_error_ = reading_.error;
+    failing_ = true;
+    terminal_ = true;
+  }
+
+  void take_error(const std::string& said_so) {
+    failing_ = false;
+    error_ = judge_error(rules_, 200, &head_, said_so, std::nullopt);
+    error_said_ = said_so;
+    SaidError said = said_error(said_so);
+    const int inner = read_error(200, nullptr, said_so).status;
     error_status_ = inner >= 400 ? inner : dialect_.status_of(error_->cls);
     said.status = error_status_;
-    error_body_ = error_document_(reading_.error, said);
+    error_body_ = error_document_(said_so, said);
     // Callers' SDKs raise here and read no further, so this is the end that the ledger must hear of first. Complete
     // it is not: finish() has a verdict to give.
     terminal_ = true;
@@ -145,6 +159,7 @@ class EventReader final : public StreamReader {
   bool readable_ = false;  // An event came that is one.
   EventSplitter splitter_;
   std::string scratch_{};
+  std::string vague_error_{};
   Reading reading_{};
   bool cut_inside_event_ = false;
 };

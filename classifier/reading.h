@@ -54,11 +54,18 @@ struct Reading {
   bool complete = false;
   bool usage_only = false;  // Nothing but usage: the chunk that a caller gets only when it asked for it.
   bool usage_changed = false;
-  std::string error{};  // The JSON that says so if it is an error, else empty.
+  std::string error{};      // The JSON that says so if it is an error, else empty.
+  bool cause_owed = false;  // That error does not say what went wrong; an event behind it may.
 
   void begin_event() {
+    any_content = any_content || content;
+    cause_owed = false;
     content = terminal = complete = usage_only = usage_changed = false;
     error.clear();
+  }
+  /// It has ended for policy. What had come until then is an answer all the same.
+  void ended_by_policy() {
+    if (!any_content && !content) refusal = Class::ContentPolicy;
   }
 };
 

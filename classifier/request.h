@@ -25,8 +25,8 @@ struct ModelNames {
   std::string_view front{};  // May stand before a name, and stays: "models/".
 };
 /// Renames the model in every top-level member "model" that is a string. At Google, whose bodies repeat what the path
-/// names and must agree with it, also in each of "requests" and in "generateContentRequest". Nothing for a body that is
-/// broken.
+/// names and must agree with it, also in each of "requests" and in "generateContentRequest". Nothing for a body that
+/// is broken.
 [[nodiscard]] std::vector<Edit> rename_model(std::string_view body, const ModelNames& names);
 
 }  // namespace classifier

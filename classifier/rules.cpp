@@ -157,6 +157,9 @@ constexpr Rule kCommonRules[] = {
     {kLongPeriodOn, "", "weekly*limit", QuotaExhausted},
     {kLongPeriodOn, "", "monthly*limit", QuotaExhausted},
     {kLongPeriodOn, "", "models-per-day", QuotaExhausted},
+    // Azure's API Management, before whatever API: of calls, of bandwidth, of tokens.
+    {kLongPeriodOn, "", "quota will be replenished", QuotaExhausted},
+    {k403, "", "token quota is exceeded", QuotaExhausted},
 
     {kContextOn, "", "maximum context length", ContextLength},
     {kContextOn, "", "maximum prompt length", ContextLength},

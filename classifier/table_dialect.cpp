@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <utility>
 
+#include "classifier/answer_body.h"
 #include "classifier/event_reader.h"
 #include "classifier/families/anthropic.h"
 #include "classifier/families/gemini.h"
 #include "classifier/families/openai.h"
-#include "classifier/inflate.h"
 #include "classifier/json.h"
 #include "classifier/request.h"
 
@@ -18,7 +18,6 @@ namespace classifier {
 
 namespace {
 
-constexpr std::size_t kInflateMax = std::size_t{16} << 20U;
 constexpr std::size_t kModelMax = 128;
 
 /// In the order of Class.
@@ -32,39 +31,6 @@ bool content_type_is(const Headers& head, std::string_view type) {
   const auto value = find(head, "content-type");
   return value && same_name(trimmed(value->substr(0, value->find(';'))), type);
 }
-
-std::string_view encoding_of(const Headers& head) {
-  const auto value = find(head, "content-encoding");
-  if (!value || same_name(trimmed(*value), "identity")) return {};
-  return trimmed(*value);
-}
-
-/// The body as its sender meant it; `text` points into the answer or into `inflated`.
-struct Body {
-  explicit Body(const ProviderAnswer& answer) : text(answer.body), whole(!answer.truncated) {
-    const std::string_view encoding = answer.headers != nullptr ? encoding_of(*answer.headers) : std::string_view{};
-    const bool gzip_magic = text.starts_with("\x1f\x8b");
-    if (encoding.empty() && !gzip_magic) return;
-    const bool known =
-        gzip_magic || same_name(encoding, "gzip") || same_name(encoding, "x-gzip") || same_name(encoding, "deflate");
-    // The header may lie: then the bytes are read as they are.
-    if (auto out = known ? inflate(text, kInflateMax) : std::nullopt) {
-      // A cut one reads as what it is; one beyond the limit is as good as one of which only the beginning is there.
-      whole = whole && (out->whole || out->text.size() < kInflateMax);
-      inflated = std::move(out->text);
-      text = inflated;
-    } else if (!known) {
-      readable = false;
-    }
-  }
-  Body(const Body&) = delete;
-  Body& operator=(const Body&) = delete;
-
-  std::string inflated{};
-  std::string_view text{};
-  bool whole = true;
-  bool readable = true;  // Else it is in an encoding that we do not undo.
-};
 
 bool matches(std::string_view pattern, std::string_view path) {
   for (;;) {
@@ -310,7 +276,7 @@ Judged TableDialect::read(const Endpoint& endpoint, const ProviderAnswer& answer
   assert(answer.headers != nullptr);
   const RuleSet rules{answer.rules, table_.rules};
   if (!is_success(answer.status)) {
-    const Body body{answer};
+    const AnswerBody body{answer.headers, answer.body, answer.truncated};
     return {judge_error(
         rules, answer.status, answer.headers, body.readable ? body.text : std::string_view{}, answer.now)};
   }
@@ -323,7 +289,7 @@ Judged TableDialect::read(const Endpoint& endpoint, const ProviderAnswer& answer
 }
 
 Judged TableDialect::read_good(const Endpoint& endpoint, const ProviderAnswer& answer) const {
-  const Body body{answer};
+  const AnswerBody body{answer.headers, answer.body, answer.truncated};
   const Family& family = family_of(endpoint);
   if (!body.readable || (!body.whole && !answer.transport)) return {};
   // Images and transcripts are not always JSON, and then there is nothing to look for.

@@ -51,7 +51,7 @@ struct DialectTable {
   /// The part of a path that names the model, as it stands there; empty if none does. Null: bodies name it.
   std::string_view (*model_in_path)(std::string_view path) = nullptr;
   std::string_view model_front{};  // May stand before a model's name and is no part of it: "models/".
-  bool usage_unasked = false;  // Its streams report usage anyway, and it may refuse a request that asks for it.
+  bool usage_unasked = false;      // Its streams report usage anyway, and it may refuse a request that asks for it.
   std::string (*error_document)(std::string_view event, const SaidError& said) = nullptr;  // Null: its family's.
   std::string (*error_body)(const OwnError& error);
   std::string (*error_event)(const Endpoint& endpoint, const OwnError& error);

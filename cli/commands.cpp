@@ -7,6 +7,7 @@
 #include "cli/prices.h"
 #include "cli/reload.h"
 #include "cli/serve.h"
+#include "cli/unknown.h"
 
 namespace cli {
 namespace {
@@ -28,6 +29,13 @@ constexpr Example kReloadExamples[] = {
     {"callgate reload --config callgate.yaml", "what has changed, or every problem"},
     {"callgate reload --admin unix:/run/callgate/admin.sock", "named by its address"},
     {"callgate reload --json", "for programs"},
+};
+
+constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Example kUnknownExamples[] = {
+    {"callgate unknown --config callgate.yaml", "a table, and for each the line to report"},
+    {"callgate unknown | grep '^{' > unknown.jsonl", "the lines alone, for \"callgate classify --cases\""},
+    {"callgate unknown --json", "for programs"},
 };
 
 constexpr Option kValidateOptions[] = {kSet, kJson};
@@ -135,6 +143,16 @@ constexpr Command kCommands[] = {
          "It is found by listen.admin of the same configuration, and listen.admin_token is shown where one is set.\n"
          "A bad configuration is refused whole: the problems are listed, the old one stays, and the exit code is 3.",
      .run = reload},
+    {.words = "unknown",
+     .summary = "List what providers said to a running callgate that no rule knew.",
+     .examples = kUnknownExamples,
+     .options = kUnknownOptions,
+     .details =
+         "Answers that differ only in ids, numbers and quotations have one fingerprint. Below each stands a case "
+         "line:\n"
+         "nothing of a request and no key is in it, so that it can be reported as it is. Of the process that runs;\n"
+         "it is found as by \"callgate reload\".",
+     .run = unknown},
     {.words = "validate",
      .summary = "List all problems of configuration files.",
      .arguments = "[FILE…]",

@@ -16,6 +16,7 @@
 #include "budget/price_book.h"
 #include "budget/price_file.h"
 #include "budget/price_json.h"
+#include "cli/table.h"
 #include "gateway/config_values.h"
 
 namespace cli {
@@ -193,27 +194,6 @@ std::vector<std::string> row_of(const Price& price) {
           cell(Meter::CacheWrite),
           cell(Meter::Output),
           more};
-}
-
-/// How many columns a terminal gives it: code points, which suffices for "–" and "×".
-std::size_t columns_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-void print_rows(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(widths[i] - columns_of(row[i]) + 2, ' ');
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << '\n';
-  }
 }
 
 struct Counter {

@@ -4,13 +4,12 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cli/admin_client.h"
+#include "cli/admin_command.h"
 #include "cli/config.h"
-#include "gateway/config_files.h"
-#include "gateway/config_values.h"
 #include "gateway/reload.h"
 
 namespace cli {
@@ -19,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using gateway::Problem;
 
-constexpr std::chrono::milliseconds kPatience{10'000};
+constexpr std::string_view kCommand = "reload";
 
 /// What callgate answered, enough of it to be printed.
 struct Told {
@@ -79,64 +78,24 @@ void print_done(const Told& told, Terminal& terminal) {
   }
 }
 
-int tell(const AdminAnswer& answer, const std::string& address, bool as_json, Terminal& terminal) {
-  const std::optional<Told> told = read(answer);
-  if (!told) {
-    terminal.err << "callgate reload: what listens at " << address
-                 << " is no callgate\nGive the address of its admin listener with --admin.\n";
-    return kUnreachable;
-  }
-  if (as_json) terminal.out << answer.body;
-  if (answer.status == 200 || answer.status == 422) {
-    if (!as_json) {
-      if (answer.status == 200) print_done(*told, terminal);
-      print_problems(told->problems, answer.status == 200 ? terminal.err : terminal.out, terminal.colour_out);
-    }
-    if (answer.status == 200) return kDone;
-    terminal.err << "callgate reload: refused; the old configuration stays\n";
-    return kInvalid;
-  }
-  terminal.err << "callgate reload: callgate at " << address << " answers " << answer.status << ": " << told->detail
-               << '\n';
-  if (answer.status == 401 || answer.status == 403) return kDenied;
-  return answer.status == 503 ? kTimedOut : kFailed;
-}
-
 }  // namespace
 
 int reload(const Arguments& arguments, Terminal& terminal) {
-  const std::string named = arguments.get("--admin");
-  if (arguments.has("--admin") && !gateway::read_address(named)) {
-    terminal.err << "callgate reload: --admin must be an address such as 127.0.0.1:4602 or unix:/path (is "
-                 << gateway::say(named) << ")\nSee \"callgate reload --help\".\n";
-    return kUsage;
+  const auto reply = ask_running(kCommand, "POST", "/v1/reload", arguments, terminal);
+  if (!reply) return reply.error();
+  const AdminAnswer& answer = reply->answer;
+  const std::optional<Told> told = read(answer);
+  if (!told) return no_callgate(kCommand, *reply, terminal);
+  const bool as_json = arguments.has("--json");
+  if (as_json) terminal.out << answer.body;
+  if (answer.status != 200 && answer.status != 422) return refused_by(kCommand, *reply, told->detail, terminal);
+  if (!as_json) {
+    if (answer.status == 200) print_done(*told, terminal);
+    print_problems(told->problems, answer.status == 200 ? terminal.err : terminal.out, terminal.colour_out);
   }
-  // What is wrong with the file is the running callgate's to say; here it only tells where that is.
-  const gateway::Loaded loaded = load(arguments, terminal);
-  AdminRequest request;
-  request.address = arguments.get("--admin", loaded.config.listen.admin);
-  request.method = "POST";
-  request.path = "/v1/reload";
-  const gateway::SecretSource& token = loaded.config.listen.admin_token;
-  if (token.given()) {
-    const auto secret = gateway::read_token(token, gateway::process_environment());
-    if (!secret) {
-      terminal.err << "callgate reload: listen.admin_token " << secret.error() << '\n';
-      return kFailed;
-    }
-    request.token = *secret;
-  }
-  const auto answer = ask_admin(request, kPatience);
-  if (answer) return tell(*answer, request.address, arguments.has("--json"), terminal);
-  terminal.err << "callgate reload: cannot ask callgate at " << request.address << ": " << answer.error().why << '\n';
-  if (!loaded.usable() && !arguments.has("--admin")) {
-    terminal.err
-        << "The configuration has errors, so this may be the wrong address; name the right one with --admin.\n";
-    print_problems(loaded.problems, terminal.err, terminal.colour_err);
-  } else if (!answer.error().timed_out) {
-    terminal.err << "Is it running, and with this configuration? --admin names another address.\n";
-  }
-  return answer.error().timed_out ? kTimedOut : kUnreachable;
+  if (answer.status == 200) return kDone;
+  terminal.err << "callgate reload: refused; the old configuration stays\n";
+  return kInvalid;
 }
 
 }  // namespace cli

@@ -15,6 +15,7 @@
 #include "gateway/config_values.h"
 #include "gateway/endpoint.h"
 #include "gateway/http_head.h"
+#include "gateway/json_out.h"
 
 namespace gateway {
 namespace {
@@ -101,6 +102,33 @@ Json json_of(const ReloadReport& report) {
           {"problems", Json::parse(problems_json(report.problems))}};
 }
 
+std::string text_of(WallTime time) {
+  std::string text;
+  append_time(text, time);
+  return text;
+}
+
+Json json_of(const UnknownAnswers::List& list) {
+  Json answers = Json::array();
+  for (const UnknownAnswer& one : list.answers) {
+    answers.push_back({{"fingerprint", one.fingerprint},
+                       {"upstream", one.upstream},
+                       {"dialect", one.dialect},
+                       {"status", one.status},
+                       {"class", classifier::name_of(one.cls)},
+                       {"retryable", one.retryable},
+                       {"rule", one.rule},
+                       {"codes", one.words},
+                       {"text", one.text},
+                       {"count", one.count},
+                       {"first_seen", text_of(one.first_seen)},
+                       {"last_seen", text_of(one.last_seen)},
+                       {"last_call_id", one.last_call_id},
+                       {"case_line", one.case_line}});
+  }
+  return {{"answers", std::move(answers)}, {"dropped", list.dropped}};
+}
+
 struct Call {
   std::string_view method;
   std::string_view path;
@@ -127,6 +155,12 @@ constexpr Call kCalls[] = {
        answer.type = "application/json";
        answer.body = settings_json(*settings);
        return answer;
+     }},
+    {"GET",
+     "/v1/unknown-answers",
+     [](const AdminSources& sources) {
+       const auto list = sources.unknown_answers();
+       return list ? json_answer(200, json_of(*list)) : no_answer();
      }},
     {"GET",
      "/v1/version",

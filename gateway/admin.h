@@ -1,8 +1,9 @@
 #pragma once
 // The admin listener: what an operator asks of a running callgate. Short calls only.
 //
-//   POST /v1/reload    read the configuration again
-//   GET  /v1/config    what holds, and who decided it
+//   POST /v1/reload             read the configuration again
+//   GET  /v1/config             what holds, and who decided it
+//   GET  /v1/unknown-answers    what providers said and no rule knew
 //   GET  /v1/version
 
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "gateway/config.h"
 #include "gateway/reload.h"
+#include "gateway/unknown_answers.h"
 
 namespace gateway {
 
@@ -27,6 +29,7 @@ struct AdminAccess {
 struct AdminSources {
   std::function<std::optional<ReloadReport>()> reload;
   std::function<std::optional<std::vector<Setting>>()> settings;
+  std::function<std::optional<UnknownAnswers::List>()> unknown_answers;
   Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };
 

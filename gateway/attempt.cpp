@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "classifier/announced.h"
+#include "classifier/fingerprint.h"
 #include "classifier/json.h"
 #include "gateway/addressing.h"
 #include "gateway/answer_headers.h"
 #include "gateway/memo_key.h"
+#include "gateway/unknown_answers.h"
 
 namespace gateway {
 namespace {
@@ -130,6 +132,25 @@ struct Try {
   void say_detail(std::string_view detail) { attempt.row.detail = detail.substr(0, kDetailMax); }
 
   void judged(Verdict verdict) { attempt.verdict = std::move(verdict); }
+  /// Remembers the answer that was judged if no rule knew it; `body` is what the verdict was read from.
+  void note_unknown(std::string_view body, const Headers* headers) {
+    const Verdict& verdict = attempt.verdict;
+    if (!verdict.unexplained || attempt.good()) return;
+    const int status = exchange->status();
+    const bool malformed = verdict.cls == Class::MalformedResponse;
+    const classifier::Fingerprint fingerprint =
+        malformed ? classifier::fingerprint_of_malformed(dialect().name(), status, verdict.rule)
+                  : classifier::fingerprint_of(
+                        dialect().name(), status, headers, body, callers_secrets(call.request.headers, call.target));
+    attempt.row.fingerprint = fingerprint.id;
+    services.unknown.note({.upstream = attempt.row.upstream,
+                           .dialect = dialect().name(),
+                           .status = status,
+                           .call_id = call.id,
+                           .fingerprint = fingerprint,
+                           .verdict = verdict},
+                          services.runtime.wall_now());
+  }
   void failed_by_transport(Transport transport, std::string_view detail) {
     ProviderAnswer answer;
     answer.status = exchange->status();
@@ -308,6 +329,7 @@ task<void> hold_whole(Try& t) {
   answer.usage_wanted = t.call.request.method == "POST";
   classifier::Judged judged = t.dialect().read(t.call.endpoint, answer);
   t.judged(std::move(judged.verdict));
+  t.note_unknown(body, answer.headers);
   if (answer.usage_wanted) t.attempt.row.usage = std::move(judged.usage);
   t.attempt.providers_answer = true;
   t.attempt.last.how = LastWord::How::Answer;
@@ -341,6 +363,7 @@ task<void> relay(Try& t, std::string first) {
   answer.now = t.services.runtime.wall_now();
   answer.rules = t.to.rules;
   t.judged(t.dialect().judge(t.call.endpoint, answer));
+  t.note_unknown(first, answer.headers);
 
   AnswerHead head = t.providers_head();
   add_our_headers(
@@ -411,6 +434,7 @@ void commit(Try& t) {
 
 void take_error(Try& t, classifier::StreamReader& reader) {
   t.judged(*reader.error());
+  t.note_unknown(reader.error_said(), nullptr);
   t.say_detail("error inside the stream");
   if (t.attempt.answer_started) return;
   t.attempt.providers_answer = true;
@@ -471,7 +495,8 @@ task<void> relay_stream(Try& t) {
           take_error(t, *reader);
           break;
         }
-        if (reader->content() || reader->terminal() || reader->held_bytes() > policy.hold_bytes) commit(t);
+        const bool ended = reader->terminal() && !reader->failing();
+        if (reader->content() || ended || reader->held_bytes() > policy.hold_bytes) commit(t);
       }
     } else if (got == Exchange::Got::TimedOut && bound.clock == Clock::Hold) {
       commit(t);
@@ -512,9 +537,10 @@ task<void> relay_stream(Try& t) {
         t.attempt.providers_answer = true;
         break;
       }
-      if (reader->error() && t.attempt.answer_started && got != Exchange::Got::Stopped) {
+      if (reader->error() && got != Exchange::Got::Stopped) {
         // The provider had said why before it broke off: its words and its class stand.
         take_error(t, *reader);
+        if (!t.attempt.answer_started) break;
         t.attempt.last.how = LastWord::How::Abort;
         t.attempt.last.bytes = std::exchange(reader->forward(), {});
         if (errors_are_seen(t)) t.attempt.last.bytes += std::exchange(reader->tail(), {});

@@ -187,6 +187,7 @@ void write_attempt(Fields& fields, const AttemptRow& attempt) {
   fields.text("class", classifier::name_of(attempt.cls), kIdMax);
   text_if_any(fields, "code", attempt.code, kIdMax);
   text_if_any(fields, "detail", attempt.detail, kDetailMax);
+  text_if_any(fields, "fingerprint", attempt.fingerprint, kIdMax);
   fields.ms("wait_ms", attempt.waited_before);
   text_if_any(fields, "waited_for", ledger::name_of(attempt.waited_for), kIdMax);
   fields.ms("ms", attempt.took);

@@ -196,6 +196,7 @@ using Histograms = Handles<prometheus::Histogram>;
 
 constexpr std::size_t kModelsLearned = 50;
 constexpr std::size_t kCredentialsLearned = 256;
+constexpr std::size_t kFingerprintsLearned = 50;
 constexpr std::size_t kWordsLearned = 24;  // Ours are fewer; the bound is for the day when one of them is not.
 
 constexpr std::array kDurationBuckets = {.005, .025, .1, .25, .5, 1., 2.5, 5., 10., 20., 40., 80., 160., 320., 600.};
@@ -419,6 +420,8 @@ class Metrics::Impl {
       if (attempt.waited_for != ledger::WaitedFor::Nothing)
         backoff_wait_.at({upstream, id_of(attempt.waited_for)}).Observe(seconds(attempt.waited_before));
       if (attempt.possibly_billed) possibly_billed_.at({upstream}).Increment();
+      if (!attempt.fingerprint.empty())
+        unknown_answers_.at({upstream, fingerprints_.learn(attempt.fingerprint)}).Increment();
       before = attempt.cls;
     }
   }
@@ -470,6 +473,7 @@ class Metrics::Impl {
     pauses_.at({upstream});
     usage_missing_.at({upstream});
     price_missing_.at({upstream});
+    unknown_answers_.at({upstream, kOther});
   }
   // A counter that appears with its first event hides that event from rate() and increase().
   void start_at_zero() {
@@ -519,6 +523,7 @@ class Metrics::Impl {
   Vocabulary reasons_{kNoWords, kWordsLearned};
   Vocabulary limits_{kNoWords, kWordsLearned};
   Vocabulary codes_{kNoWords, kWordsLearned};
+  Vocabulary fingerprints_{kNoWords, kFingerprintsLearned};
   Vocabulary classes_{classifier::kClassNames};
   Vocabulary outcomes_{kOutcomeNames};
   Vocabulary lanes_{budget::kLaneNames};
@@ -615,6 +620,8 @@ class Metrics::Impl {
   Counters possibly_billed_ =
       counters("callgate_possibly_billed_attempts_total",
                "Attempts whose request had gone out and whose answer nobody got.", {upstream_});
+  Counters unknown_answers_ = counters("callgate_unknown_answers_total", "Answers that no rule knew, by fingerprint.",
+                                       {upstream_, {"fingerprint", &fingerprints_, true}});
   Counters commits_late_ =
       counters("callgate_commits_late_total", "Answers whose end went out before its row was durable.", {});
   Gauges connections_ = gauges("callgate_connections", "Connections from callers.", {});

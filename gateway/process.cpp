@@ -27,6 +27,7 @@
 #include "gateway/memory_ledger.h"
 #include "gateway/reload.h"
 #include "gateway/runtime.h"
+#include "gateway/unknown_answers.h"
 #include "gateway/upstream_curl.h"
 
 namespace gateway {
@@ -121,7 +122,7 @@ class Sidecar {
         log_(config().log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
         upstream_(io_, {}),
         admission_(runtime_, admission_listeners()),
-        front_(Services{runtime_, admission_, ledger_, upstream_, memo_}, metrics_, log_),
+        front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
@@ -198,6 +199,11 @@ class Sidecar {
       std::vector<Setting> settings;
       if (!door_.run([&] { settings = holding_.settings; }, kLoopPatience)) return std::nullopt;
       return settings;
+    };
+    sources.unknown_answers = [this]() -> std::optional<UnknownAnswers::List> {
+      UnknownAnswers::List list;
+      if (!door_.run([&] { list = unknown_.list(); }, kLoopPatience)) return std::nullopt;
+      return list;
     };
     sources.environment = source_.overrides.environment;
     return sources;
@@ -487,6 +493,7 @@ class Sidecar {
   CandidateAdmission admission_;
   budget::Memo memo_{};
   MemoryLedger ledger_;
+  UnknownAnswers unknown_;
   Front front_;
   Server server_;
   // Threads of their own, that ask the I/O thread.

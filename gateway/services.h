@@ -148,12 +148,15 @@ class Ledger {
   virtual task<bool> end(const CallRecord& record) = 0;
 };
 
+class UnknownAnswers;
+
 struct Services {
   Runtime& runtime;
   Admission& admission;
   Ledger& ledger;
   Upstream& upstream;
   budget::Memo& memo;
+  UnknownAnswers& unknown;
 };
 
 }  // namespace gateway

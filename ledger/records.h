@@ -42,6 +42,7 @@ struct AttemptRow {
   classifier::Class cls = classifier::Class::None;
   std::string code{};                          // The provider's own.
   std::string detail{};                        // For people; no URL, header or key.
+  std::string fingerprint{};                   // Of an answer that no rule knew, else empty.
   bool possibly_billed = false;                // Its body had gone out and nobody knows what became of it.
   std::chrono::milliseconds waited_before{0};  // Slept out before it, …
   WaitedFor waited_for = WaitedFor::Nothing;    // … most of it for this.

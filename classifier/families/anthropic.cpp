@@ -17,6 +17,8 @@ namespace ondemand = simdjson::ondemand;
 using Value = ondemand::value;
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view kByPolicy = "refusal";
+
 void read_counter(std::string_view key, Value& value, Reported& reported) {
   if (key == "input_tokens") {
     walk::keep_count(reported.input, value);
@@ -133,6 +135,7 @@ bool read_object(ondemand::object object, PaddedJson json, Reading& into) {
   });
   if (!whole) return false;
   if (error || type == "error") into.error = json.text;
+  if (into.finish == kByPolicy) into.ended_by_policy();
   return true;
 }
 
@@ -188,6 +191,7 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
                              [&](ondemand::object object) { return read_event_object(object, error, into); });
   });
   if (error && read) into.error = json.text;
+  if (into.finish == kByPolicy) into.ended_by_policy();
   return read;
 }
 

@@ -28,6 +28,9 @@ constexpr std::string_view kAnswers[] = {"output", "stopReason", "inputTokens", 
 constexpr std::string_view kEvents[] = {
     "messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"};
 
+// What stands in the answer then is a sentence of the guardrail's owner, or what was left of the model's.
+constexpr std::string_view kByPolicy[] = {"guardrail_intervened", "content_filtered", "CONTENT_FILTERED"};
+
 template <std::size_t N>
 bool among(const std::string_view (&words)[N], std::string_view word) {
   return std::ranges::find(words, word) != std::end(words);
@@ -38,6 +41,7 @@ void keep_finish(Value& value, Reading& into) {
   if (finish.empty()) return;
   into.finish = std::string{finish};
   into.choices.ended(0);
+  if (among(kByPolicy, finish)) into.refusal = Class::ContentPolicy;
 }
 
 void usage_read(const Reported& reported, Settle settle, Reading& into) {
@@ -159,11 +163,14 @@ enum class Form { Anthropic, OpenAi, Converse, ConverseEvent, Other };
 struct Outline {
   Form form = Form::Other;
   bool metrics = false;  // Bedrock's own counts, in the last chunk of every stream.
+  bool intervened = false;
   Reported counted{};
 
   void see(std::string_view key, Value& value) {
     if (key == "amazon-bedrock-invocationMetrics") {
       read_metrics(value);
+    } else if (key == "amazon-bedrock-guardrailAction") {
+      intervened = walk::text(value) == "INTERVENED";
     } else if (key == "choices" || key == "object") {
       form = Form::OpenAi;
     } else if (form == Form::OpenAi) {
@@ -287,6 +294,8 @@ bool read_models_own(bool event, PaddedJson json, Reading& into) {
     });
   });
   if (!read || !read_form(outline.form, event, json, into)) return false;
+  // In the forms of other APIs the reason is the guardrail's, too.
+  if (outline.intervened || (into.finish && among(kByPolicy, *into.finish))) into.refusal = Class::ContentPolicy;
   if (into.usage_changed && outline.form == Form::Anthropic) into.settle = settle_anthropic;
   if (into.usage_changed && outline.form == Form::OpenAi) into.settle = settle_openai;
   if (!outline.metrics) return true;

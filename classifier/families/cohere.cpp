@@ -120,6 +120,7 @@ struct Walker {
       const Json said = {{"message", failure.empty() ? "the answer ended with " + finish : failure},
                          {"code", finish}};
       into.error = said.dump(-1, ' ', false, Json::error_handler_t::replace);
+      into.cause_owed = finish == "ERROR" && failure.empty();
     } else if (error || (plain_message && !into.answered)) {
       into.error = json.text;
     }

@@ -100,7 +100,9 @@ void read_delta(Value value, Reading& into) {
 }
 
 // A choice that ended so was never finished.
-constexpr std::string_view kFailures[] = {"error", "insufficient_system_resource"};
+constexpr std::string_view kNoCause = "error";
+constexpr std::string_view kFailures[] = {kNoCause, "insufficient_system_resource"};
+constexpr std::string_view kByPolicy = "content_filter";
 
 /// How many choices there are; nothing if it is no array. `failure`: the reason for which one of them ended too
 /// early.
@@ -177,7 +179,10 @@ struct Walker {
       walk::object_members(value, [this](std::string_view name, Value& part) {
         if (name == "usage") read_usage(part, into);
       });
-    } else if (key == "id" || key == "data" || key == "output" || key == "results" || key == "text") {
+    } else if (key == "output") {
+      answers = true;
+      into.any_content = walk::holds_something(value) || into.any_content;
+    } else if (key == "id" || key == "data" || key == "results" || key == "text") {
       answers = true;
     } else if (key == "message" || key == "detail") {
       flat = flat || walk::holds_something(value);
@@ -194,6 +199,7 @@ struct Walker {
       into.error = json.text;
     } else if (!failure.empty()) {
       into.error = Json{{"message", "the answer ended with " + failure}, {"code", failure}}.dump();
+      into.cause_owed = failure == kNoCause;
     }
   }
 
@@ -217,6 +223,7 @@ bool read_answer(PaddedJson json, Reading& into) {
       if (!walker.walk(object)) return false;
       walker.keep_finish();
       walker.keep_error(json);
+      if (into.finish == kByPolicy) into.ended_by_policy();
       return true;
     });
   });
@@ -236,7 +243,11 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
       if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
       if (into.terminal) walker.keep_finish();
       walker.keep_error(json);
-      if (effect == Effect::Failed || walker.is_flat()) into.error = json.text;
+      if (effect == Effect::Failed || walker.is_flat()) {
+        into.error = json.text;
+        into.cause_owed = effect == Effect::Failed && !walker.error && !walker.flat;
+      }
+      if (into.finish == kByPolicy) into.ended_by_policy();
       into.usage_only = into.usage_changed && walker.choices == std::size_t{0};
       return whole;
     });

@@ -320,6 +320,30 @@ TEST(CloudErrors, are_judged_by_type_and_by_the_few_texts_that_decide) {
        "",
        R"({"error":{"code":"429","message":"The system is currently experiencing high demand and cannot process your request."}})",
        "overloaded retryable"},
+      {"azure",
+       chat,
+       429,
+       "",
+       R"({"statusCode":429,"message":"Token limit is exceeded. Try again in 9 seconds."})",
+       "rate_limited retryable 9000 ms"},
+      {"azure",
+       chat,
+       403,
+       "",
+       R"({"statusCode":403,"message":"Out of bandwidth quota. Quota will be replenished in 07:01:20."})",
+       "quota_exhausted final"},
+      {"azure",
+       "/anthropic/v1/messages",
+       403,
+       "",
+       R"({"statusCode":403,"message":"Token quota is exceeded. Try again in 90 seconds."})",
+       "quota_exhausted final"},
+      {"azure",
+       chat,
+       403,
+       "",
+       R"({"error":{"code":"403","message":"Access denied due to Virtual Network/Firewall rules."}})",
+       "permission final"},
       {"azure", chat, 404, "", R"({"error":{"code":"404","message":"Resource not found"}})", "not_found final"},
       {"azure", chat, 500, "", R"({"error":{"code":"InternalServerError","message":"m"}})", "server_error retryable"},
       {"azure",
@@ -369,6 +393,42 @@ TEST(CloudErrors, are_judged_by_type_and_by_the_few_texts_that_decide) {
                                  {.status = c.status, .headers = &headers, .body = c.body})),
               c.want);
   }
+}
+
+TEST(CloudErrors, a_guardrails_answer_is_a_refusal_in_whichever_form_the_model_answers) {
+  const Headers json = {{"Content-Type", "application/json"}};
+  const auto judged = [&](std::string_view operation, std::string_view body) {
+    const Endpoint endpoint = spoken("bedrock").endpoint("POST", "/model/m/" + std::string{operation});
+    return spoken("bedrock").judge(endpoint, {.status = 200, .headers = &json, .body = body});
+  };
+  const struct {
+    std::string_view operation;
+    std::string_view body;
+  } kRefused[] = {
+      {"converse", R"({"output":{"message":{"content":[{"text":"No."}]}},"stopReason":"guardrail_intervened"})"},
+      {"converse", R"({"output":{"message":{"content":[{"text":"Half"}]}},"stopReason":"content_filtered"})"},
+      {"invoke",
+       R"({"type":"message","content":[{"type":"text","text":"No."}],"stop_reason":"end_turn","amazon-bedrock-guardrailAction":"INTERVENED"})"},
+      {"invoke",
+       R"({"type":"message","content":[{"type":"text","text":"No."}],"stop_reason":"guardrail_intervened"})"},
+      {"invoke", R"({"generation":"No.","stop_reason":"stop","amazon-bedrock-guardrailAction":"INTERVENED"})"},
+      {"invoke", R"({"results":[{"outputText":"","completionReason":"CONTENT_FILTERED"}]})"},
+      {"invoke",
+       R"({"object":"chat.completion","choices":[{"index":0,"message":{"content":"No."},"finish_reason":"stop"}],"amazon-bedrock-guardrailAction":"INTERVENED"})"},
+  };
+  for (const auto& c : kRefused) {
+    const classifier::Verdict verdict = judged(c.operation, c.body);
+    EXPECT_EQ(told(verdict), "content_policy final") << c.body;
+    EXPECT_TRUE(verdict.is_answer) << c.body;
+  }
+  EXPECT_EQ(told(judged("invoke", R"({"generation":"a","amazon-bedrock-guardrailAction":"NONE"})")), "none");
+  // A guardrail that was asked for its opinion has answered.
+  EXPECT_EQ(
+      told(spoken("bedrock").judge(spoken("bedrock").endpoint("POST", "/guardrail/g/version/1/apply"),
+                                   {.status = 200,
+                                    .headers = &json,
+                                    .body = R"({"action":"GUARDRAIL_INTERVENED","outputs":[{"text":"No."}]})"})),
+      "none");
 }
 
 TEST(CloudUsage, of_models_behind_bedrock_is_theirs_and_else_bedrocks) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "classifier/cases.h"
+#include "classifier/frames.h"
 #include "tests/classifier/help.h"
 
 namespace {
@@ -135,6 +136,14 @@ bool unary(const Case& recorded) {
          !classifier::find(recorded.headers, "content-encoding");
 }
 
+/// `rest` is the beginning of a frame.
+bool cut_inside_frame(const Case& recorded, std::string_view rest) {
+  if (classifier::find(recorded.headers, "content-type") != "application/vnd.amazon.eventstream") return false;
+  return !rest.empty() &&
+         (rest.size() < classifier::kFramePrelude ||
+          classifier::frame_length(rest.substr(0, classifier::kFramePrelude)).value_or(0) > rest.size());
+}
+
 void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
   for (const VerdictCase& c : cases_of(file, classifier::read_verdict_case)) {
     ASSERT_TRUE(c.expect) << c.id;
@@ -157,7 +166,11 @@ void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
       const auto reader = read_split(c, seed);
       if (!reader) break;
       EXPECT_EQ(text_of(classifier::told(reader->finish(c.transport))), want) << c.id << " seed " << seed;
-      EXPECT_EQ(reader->forward() + reader->tail(), c.body) << c.id << " seed " << seed;
+      // Of a frame that was cut nothing is passed on.
+      const std::string passed = reader->forward() + reader->tail();
+      const std::string_view kept = std::string_view{c.body}.substr(std::min(passed.size(), c.body.size()));
+      const bool cut_frame = cut_inside_frame(c, kept);
+      EXPECT_EQ(passed + (cut_frame ? std::string{kept} : ""), c.body) << c.id << " seed " << seed;
     }
     if (!unary(c)) continue;
     for (const char* encoding : {"gzip", "deflate"}) {
@@ -179,13 +192,12 @@ TEST(Corpus, cases_that_the_rules_were_not_made_for_are_judged_right) {
   std::map<std::string, Tally> tallies;
   judge_all("fresh.jsonl", tallies);
   print(tallies);
-  EXPECT_EQ(tallies.size(), 14U) << "of all but the clouds' dialects";
+  EXPECT_EQ(tallies.size(), kLeast.size()) << "of all dialects";
   for (const auto& [provider, tally] : tallies) EXPECT_GE(tally.cases, 10) << provider;
 }
 
-TEST(Corpus, every_recorded_usage_of_a_spoken_dialect_is_read_right) {
-  std::map<std::string, Tally> tallies;
-  for (const UsageCase& c : cases_of("usage.jsonl", classifier::read_usage_case)) {
+void count_all(const std::string& file, std::map<std::string, Tally>& tallies) {
+  for (const UsageCase& c : cases_of(file, classifier::read_usage_case)) {
     ASSERT_TRUE(c.expect) << c.id;
     const std::string want = text_of(*c.expect);
     const std::string got = text_of(classifier::usage_of(c));
@@ -211,8 +223,20 @@ TEST(Corpus, every_recorded_usage_of_a_spoken_dialect_is_read_right) {
       EXPECT_EQ(text_of(classifier::usage_of(compressed(c, encoding))), want) << c.id << ' ' << encoding;
     }
   }
+}
+
+TEST(Corpus, every_recorded_usage_of_a_spoken_dialect_is_read_right) {
+  std::map<std::string, Tally> tallies;
+  count_all("usage.jsonl", tallies);
   print(tallies);
   for (const auto& [provider, least] : kLeast) EXPECT_GE(tallies[provider].cases, least.usages) << provider;
+}
+
+TEST(Corpus, usage_that_the_readers_were_not_made_for_is_read_right) {
+  std::map<std::string, Tally> tallies;
+  count_all("fresh_usage.jsonl", tallies);
+  print(tallies);
+  for (const char* provider : {"bedrock", "azure", "vertex"}) EXPECT_GE(tallies[provider].cases, 3) << provider;
 }
 
 }  // namespace

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "classifier/cases.h"
+#include "classifier/dialect.h"
 #include "classifier/fingerprint.h"
+#include "tests/classifier/help.h"
 
 namespace {
 
@@ -47,18 +51,174 @@ TEST(Fingerprint, tells_codes_statuses_dialects_and_sentences_apart) {
   EXPECT_NE(one, id_of(said("odd_thing", "failed"), 419));
   EXPECT_NE(one, id_of(said("odd_thing", "failed"), 418, "groq"));
   EXPECT_NE(id_of(said("1300", "x")), id_of(said("1301", "x"))) << "a number may be a code";
+  EXPECT_NE(id_of(R"({"error":{"code":512,"message":"x"}})", 200), id_of(R"({"error":{"message":"x"}})", 200))
+      << "a status inside decides the class";
 }
 
-TEST(Fingerprint, becomes_a_case_that_can_be_read_back) {
+TEST(Fingerprint, keeps_nothing_of_a_key_that_a_provider_repeats) {
   const classifier::Headers none;
-  const auto made = fingerprint_of("groq", 418, &none, said("odd_thing", "Key sk-abc123 is 'not mine'"));
-  const std::string line = classifier::case_line(made, "groq", 418);
-  EXPECT_EQ(line.find("abc123"), std::string::npos);
-  EXPECT_EQ(line.find("mine"), std::string::npos);
+  const std::vector<std::string> hidden{"Sk-OwnSecretKeyOfTheCaller", "plainpassword"};
+  const std::string_view kMessages[] = {
+      "bad key Sk-OwnSecretKeyOfTheCaller",
+      "bad key SK-OWNSECRETKEYOFTHECALLER.",
+      "bad key (plainpassword)",
+      "bad key [plainpassword], given",
+      "bad key of plainp",
+      "bad key prefix-plainpassword-suffix",
+      "bad key sk-live-abcdefghijklmnop",
+      "bad key AIzaSyabcdefghijklmnopqrst",
+      "bad key gsk_abcdefghij",
+  };
+  const std::string_view kParts[] = {"ownsecret", "plainp", "abcdefghij"};
+  const auto expect_clean = [&](std::string_view body) {
+    SCOPED_TRACE(body);
+    const auto made = fingerprint_of("openai", 418, &none, body, hidden);
+    const std::string line = classifier::case_line(made, "openai", 418, {.cls = classifier::Class::Unknown});
+    for (const std::string_view part : kParts) {
+      EXPECT_FALSE(line.contains(part)) << line;
+      EXPECT_FALSE(made.words.contains(part)) << made.words;
+      EXPECT_FALSE(made.text.contains(part)) << made.text;
+    }
+  };
+  for (const std::string_view message : kMessages) {
+    expect_clean(said("odd", message));
+    expect_clean(message);
+  }
+  for (const std::string_view code :
+       {"Sk-OwnSecretKeyOfTheCaller", "plainpassword", "PLAIN_PASSWORD", "key_plainpassword", "sk-live-abcdefghij"}) {
+    expect_clean(said(code, "odd"));
+    expect_clean(R"({"error":{"type":"odd","reason":")" + std::string{code} + R"("}})");
+    expect_clean(R"({"error":{"errors":[{"reason":")" + std::string{code} + R"("}]}})");
+  }
+  EXPECT_EQ(fingerprint_of("openai", 418, &none, said("odd", "bad key plainpassword"), hidden).id,
+            fingerprint_of("openai", 418, &none, said("odd", "bad key Sk-OwnSecretKeyOfTheCaller"), hidden).id)
+      << "whose key it was does not matter";
+}
+
+TEST(Fingerprint, of_a_compressed_answer_is_that_of_its_text) {
+  const std::string body = said("odd_thing", "failed in an odd way");
+  const classifier::Headers gzip = {{"Content-Encoding", "gzip"}};
+  const std::string packed = classifier_tests::deflated(body, classifier_tests::kGzip);
+  EXPECT_EQ(fingerprint_of("openai", 418, &gzip, packed).id, id_of(body));
+}
+
+TEST(Fingerprint, is_bounded_whatever_the_answer) {
+  const classifier::Headers none;
+  std::string reasons;
+  for (int i = 0; i < 100; ++i) reasons += R"({"reason":"oddreason)" + std::string(20, 'x') + "\"},";
+  reasons.pop_back();
+  const std::string control = "\\u0001\\u0002 ";
+  std::string text;
+  for (int i = 0; i < 2'000; ++i) text += control;
+  const auto made =
+      fingerprint_of("openai", 418, &none, R"({"error":{"message":")" + text + R"(","errors":[)" + reasons + "]}}");
+  EXPECT_LE(made.words.size(), 256U);
+  EXPECT_LE(made.text.size(), 512U);
+  EXPECT_LE(classifier::case_line(made, "openai", 418, {}).size(), 4'096U);
+}
+
+/// Reads the line back and judges it, as `callgate classify --cases` does.
+void expect_same(const classifier::Fingerprint& made, const classifier::Dialect& dialect, int status,
+                 const classifier::Verdict& verdict) {
+  const std::string line = classifier::case_line(made, dialect.name(), status, verdict);
+  SCOPED_TRACE(line);
   const auto recorded = classifier::read_verdict_case(line);
-  ASSERT_TRUE(recorded) << line;
-  EXPECT_EQ(recorded->dialect->name(), "groq");
-  EXPECT_TRUE(classifier::judge(*recorded).unexplained);
+  ASSERT_TRUE(recorded) << recorded.error();
+  EXPECT_EQ(recorded->dialect->name(), dialect.name());
+  EXPECT_FALSE(recorded->expect);
+  const classifier::Verdict again = classifier::judge(*recorded);
+  EXPECT_EQ(classifier_tests::told(again), classifier_tests::told(verdict));
+}
+
+TEST(CaseLine, has_the_verdict_of_the_answer_that_it_stands_for) {
+  const std::string_view kBodies[] = {
+      "",
+      "{}",
+      "<html>down</html>",
+      "odd, very odd",
+      R"({"error":{"code":"odd_thing","type":"very_odd","message":"Odd 7 'quoted words'"}})",
+      R"({"error":{"code":"1300","type":"1301","message":"x"}})",
+      R"({"error":{"code":512,"message":"odd"}})",
+      R"({"error":{"code":418,"message":"odd"}})",
+      R"({"error":{"message":"odd; try again in 20s"}})",
+      R"({"type":"error","error":{"type":"odd_error","message":"odd"}})",
+      R"({"message":"odd"})",
+      R"({"error":"odd"})",
+      R"({"error":{"message":"rate, limit, reached"}})",
+  };
+  const classifier::Headers kHeads[] = {
+      {},
+      {{"Retry-After", "7"}},
+      {{"x-should-retry", "true"}, {"Retry-After", "2"}},
+      {{"x-should-retry", "false"}},
+      {{"Content-Type", "application/json"}},
+  };
+  int unexplained = 0;
+  for (const classifier::Dialect* dialect : classifier::dialects()) {
+    const classifier::Endpoint endpoint = dialect->endpoint("POST", classifier::usual_path(dialect->name()));
+    EXPECT_TRUE(endpoint.understood) << dialect->name();
+    for (const int status : {200, 400, 403, 418, 429, 451, 498, 500, 503, 520, 599, 700}) {
+      for (const classifier::Headers& head : kHeads) {
+        for (const std::string_view body : kBodies) {
+          classifier::ProviderAnswer answer;
+          answer.status = status;
+          answer.headers = &head;
+          answer.body = body;
+          const classifier::Verdict verdict = dialect->judge(endpoint, answer);
+          if (!verdict.unexplained || verdict.cls == classifier::Class::None) continue;
+          ++unexplained;
+          const bool malformed = verdict.cls == classifier::Class::MalformedResponse;
+          const auto made = malformed ? classifier::fingerprint_of_malformed(dialect->name(), status, verdict.rule)
+                                      : classifier::fingerprint_of(dialect->name(), status, &head, body);
+          expect_same(made, *dialect, status, verdict);
+        }
+      }
+    }
+  }
+  EXPECT_GT(unexplained, 1'000);
+}
+
+TEST(CaseLine, has_the_verdict_of_an_error_inside_a_stream) {
+  const std::string_view kEvents[] = {
+      R"({"type":"error","error":{"type":"odd_error","code":"odd_thing","message":"odd"}})",
+      R"({"error":{"code":512,"message":"odd"}})",
+      R"({"error":{"message":"odd","code":"1300"}})",
+      R"({"error":"odd"})",
+  };
+  int unexplained = 0;
+  for (const classifier::Dialect* dialect : classifier::dialects()) {
+    const classifier::Endpoint endpoint = dialect->endpoint("POST", classifier::usual_path(dialect->name()));
+    const classifier::Headers head = {{"Content-Type", "text/event-stream"}};
+    for (const std::string_view event : kEvents) {
+      const auto reader = dialect->stream_reader(endpoint, {}, head, false);
+      reader->feed("event: error\ndata: " + std::string{event} + "\n\n");
+      if (!reader->error() || !reader->error()->unexplained) continue;
+      ++unexplained;
+      const auto made = fingerprint_of(dialect->name(), 200, nullptr, reader->error_said());
+      expect_same(made, *dialect, 200, *reader->error());
+    }
+  }
+  EXPECT_GT(unexplained, 20);
+}
+
+TEST(CaseLine, has_the_verdict_of_every_recorded_answer_that_no_rule_knew) {
+  int unexplained = 0;
+  for (const char* name : {"errors.jsonl", "fresh.jsonl"}) {
+    std::istringstream lines{classifier_tests::fixture(name)};
+    for (std::string line; std::getline(lines, line);) {
+      const auto recorded = classifier::read_verdict_case(line);
+      if (!recorded || recorded->stream) continue;
+      const classifier::Verdict verdict = classifier::judge(*recorded);
+      if (!verdict.unexplained || verdict.cls == classifier::Class::MalformedResponse) continue;
+      ++unexplained;
+      SCOPED_TRACE(recorded->id);
+      expect_same(fingerprint_of(recorded->dialect->name(), recorded->status, &recorded->headers, recorded->body),
+                  *recorded->dialect,
+                  recorded->status,
+                  verdict);
+    }
+  }
+  EXPECT_GT(unexplained, 0);
 }
 
 }  // namespace

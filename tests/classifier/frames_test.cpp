@@ -477,6 +477,26 @@ TEST(FrameStream, an_exception_is_judged_as_if_it_had_come_alone) {
   }
 }
 
+TEST(FrameStream, that_a_guardrail_ended_is_a_refusal_and_one_that_broke_off_behind_its_word_is_cut) {
+  for (const std::string_view reason : {"guardrail_intervened", "content_filtered"}) {
+    const auto reader = reader_for(kConversePath);
+    reader->feed(event("contentBlockDelta", R"({"contentBlockIndex":0,"delta":{"text":"No."}})") +
+                 event("messageStop", R"({"stopReason":")" + std::string{reason} + R"("})") +
+                 event("metadata", R"({"usage":{"inputTokens":5,"outputTokens":2}})"));
+    EXPECT_TRUE(reader->complete()) << reason;
+    const classifier::Verdict verdict = reader->finish(std::nullopt);
+    EXPECT_EQ(told(verdict), "content_policy final") << reason;
+    EXPECT_TRUE(verdict.is_answer) << reason;
+  }
+  const std::string said = chunk(R"({"generation":"No.","amazon-bedrock-guardrailAction":"INTERVENED"})");
+  const auto whole = reader_for(kInvokePath);
+  whole->feed(said + chunk(R"({"generation":"","stop_reason":"stop"})"));
+  EXPECT_EQ(told(whole->finish(std::nullopt)), "content_policy final");
+  const auto cut = reader_for(kInvokePath);
+  cut->feed(said);
+  EXPECT_EQ(told(cut->finish(classifier::Transport::Reset)), "network retryable");
+}
+
 TEST(FrameStream, of_other_models_ends_with_bedrocks_own_counts) {
   const std::string metrics =
       R"("amazon-bedrock-invocationMetrics":{"inputTokenCount":7,"outputTokenCount":3,"cacheReadInputTokenCount":5}})";

@@ -456,6 +456,42 @@ TEST(Judge, a_refusal_in_an_answer_is_recorded_and_passed_on) {
                        200,
                        R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")),
             "none");
+  const struct {
+    std::string_view dialect;
+    std::string_view path;
+    std::string_view body;
+    std::string_view want;
+  } kCases[] = {
+      {"openai",
+       kChat,
+       R"({"choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"content_filter"}]})",
+       "content_policy final"},
+      {"openai",
+       kChat,
+       R"({"choices":[{"index":0,"message":{"role":"assistant","content":"half"},"finish_reason":"content_filter"}]})",
+       "none"},
+      {"openai",
+       "/v1/responses",
+       R"({"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]})",
+       "content_policy final"},
+      {"openai",
+       "/v1/responses",
+       R"({"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[{"type":"message"}]})",
+       "none"},
+      {"anthropic",
+       "/v1/messages",
+       R"({"type":"message","content":[],"stop_reason":"refusal"})",
+       "content_policy final"},
+      {"anthropic",
+       "/v1/messages",
+       R"({"type":"message","content":[{"type":"text","text":"I can't."}],"stop_reason":"refusal"})",
+       "none"},
+  };
+  for (const auto& c : kCases) {
+    const Verdict verdict = judge(c.dialect, c.path, 200, c.body);
+    EXPECT_EQ(told(verdict), c.want) << c.body;
+    EXPECT_EQ(verdict.is_answer, c.want != "none") << c.body;
+  }
 }
 
 TEST(Judge, reads_compressed_bodies_and_headers_that_lie_about_them) {

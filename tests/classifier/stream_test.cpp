@@ -569,8 +569,75 @@ TEST(Stream, an_error_inside_a_choice_or_a_response_becomes_one_that_the_sdk_can
   }
   const auto silent = reader_for("openai/", kResponses);
   silent->feed("data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":null}}\n\n");
+  EXPECT_EQ(told(silent->finish(std::nullopt)), "server_error retryable");
   ASSERT_TRUE(silent->error());
   EXPECT_TRUE(nlohmann::json::parse(silent->error_body())["error"]["message"].is_string());
+}
+
+TEST(Stream, a_failure_without_its_cause_waits_for_the_event_that_names_it) {
+  constexpr std::string_view kFailed =
+      "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"error\":null}}\n\n";
+  constexpr std::string_view kChoiceFailed =
+      "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"error\"}]}\n\n";
+  constexpr std::string_view kCohereFailed =
+      "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"ERROR\"}}\n\n";
+  const struct {
+    std::string_view file;
+    std::string_view path;
+    std::string_view failed;
+    std::string_view cause;
+    std::string_view want;
+  } kCases[] = {
+      {"openai/",
+       kResponses,
+       kFailed,
+       "event: error\ndata: {\"type\":\"error\",\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"m\"}}\n\n",
+       "rate_limited retryable"},
+      {"openai/",
+       kResponses,
+       kFailed,
+       "data: {\"type\":\"error\",\"code\":\"insufficient_quota\",\"message\":\"m\"}\n\n",
+       "quota_exhausted final"},
+      {"openai/",
+       kChat,
+       kChoiceFailed,
+       "data: {\"error\":{\"message\":\"m\",\"code\":503}}\n\n",
+       "overloaded retryable"},
+      {"mistral/",
+       kChat,
+       kChoiceFailed,
+       "data: {\"object\":\"error\",\"message\":\"m\",\"code\":429}\n\n",
+       "rate_limited retryable"},
+      {"cohere/", kCohere, kCohereFailed, "data: {\"message\":\"too many tokens\"}\n\n", "context_length final"},
+      {"openai/", kResponses, kFailed, "", "server_error retryable"},
+      {"openai/", kChat, kChoiceFailed, "data: [DONE]\n\n", "server_error retryable"},
+      {"cohere/", kCohere, kCohereFailed, "data: [DONE]\n\n", "server_error retryable"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(std::string{c.failed} + std::string{c.cause});
+    const auto reader = reader_for(c.file, c.path);
+    reader->feed(c.failed);
+    EXPECT_TRUE(reader->failing());
+    EXPECT_TRUE(reader->terminal()) << "a bound to the wait, and nothing of it goes on before the ledger has heard";
+    EXPECT_FALSE(reader->error());
+    reader->feed(c.cause);
+    EXPECT_EQ(reader->failing(), c.cause.empty());
+    EXPECT_FALSE(reader->complete());
+    EXPECT_EQ(told(reader->finish(std::nullopt)), c.want);
+    ASSERT_TRUE(reader->error());
+    EXPECT_EQ(told(*reader->error()), c.want);
+    EXPECT_FALSE(reader->failing());
+    EXPECT_EQ(reader->forward(), "");
+    EXPECT_EQ(reader->tail(), std::string{c.failed} + std::string{c.cause});
+  }
+  const auto cut = reader_for("openai/", kResponses);
+  cut->feed(kFailed);
+  EXPECT_EQ(told(cut->finish(Transport::Reset)), "server_error retryable") << "it had failed before it broke off";
+  const auto told_twice = reader_for("openai/", kResponses);
+  told_twice->feed("data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"invalid_prompt\"}}}\n\n");
+  ASSERT_TRUE(told_twice->error()) << "which waits for nothing";
+  told_twice->feed("data: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"m\"}\n\n");
+  EXPECT_EQ(told(told_twice->finish(std::nullopt)), "content_policy final");
 }
 
 TEST(Stream, an_event_that_is_called_error_is_one_whatever_its_data_are) {

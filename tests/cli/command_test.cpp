@@ -341,4 +341,92 @@ TEST(Reload, of_what_is_no_callgate_says_so) {
   }
 }
 
+/// What the command says to a listener that answers so; "ADDRESS" stands for that listener's.
+Said ask(const std::string& command, const std::string& status, const std::string& body,
+         const std::vector<std::string>& more = {}) {
+  raw::Peer peer{[&](raw::Connection& connection) {
+    connection.request();
+    connection.send("HTTP/1.1 " + status + "\r\nConnection: close\r\n\r\n" + body);
+  }};
+  const std::string address = "127.0.0.1:" + std::to_string(peer.port());
+  std::vector<std::string> words{command, "--admin", address};
+  words.insert(words.end(), more.begin(), more.end());
+  Said said = callgate(words);
+  for (std::size_t at = 0; (at = said.err.find(address)) != std::string::npos;)
+    said.err.replace(at, address.size(), "ADDRESS");
+  return said;
+}
+
+std::string one_unknown(const std::string& upstream, const std::string& line) {
+  const json one = {{"fingerprint", "2c0b1d7e9a54"},
+                    {"upstream", upstream},
+                    {"status", 418},
+                    {"class", "unknown"},
+                    {"count", 12},
+                    {"first_seen", "T1"},
+                    {"last_seen", "T2"},
+                    {"last_call_id", "c-1"},
+                    {"case_line", line}};
+  return json{{"answers", {one}}, {"dropped", 3}}.dump();
+}
+
+TEST(Unknown, is_a_table_with_a_case_line_under_each_row) {
+  const Said said = ask("unknown", "200 OK", one_unknown("lab", R"({"id":"x"})"));
+  EXPECT_EQ(said.code, 0);
+  EXPECT_EQ(said.out,
+            "fingerprint   upstream  status  class    count  first seen  last seen  last call\n"
+            "2c0b1d7e9a54  lab       418     unknown  12     T1          T2         c-1\n"
+            "{\"id\":\"x\"}\n");
+  EXPECT_EQ(said.err, "3 more had to make room for these; callgate_unknown_answers_total counts all\n");
+}
+
+TEST(Unknown, says_that_there_is_nothing) {
+  const Said said = ask("unknown", "200 OK", R"({"answers":[],"dropped":0})");
+  EXPECT_EQ(said.code, 0);
+  EXPECT_EQ(said.out, "no unknown answers since callgate was started\n");
+  EXPECT_EQ(said.err, "");
+}
+
+TEST(Unknown, is_json_as_it_came_for_programs) {
+  const std::string body = one_unknown("lab", R"({"id":"x"})");
+  const Said said = ask("unknown", "200 OK", body, {"--json"});
+  EXPECT_EQ(said.code, 0);
+  EXPECT_EQ(said.out, body);
+  EXPECT_EQ(said.err, "");
+}
+
+TEST(Unknown, prints_nothing_that_a_terminal_obeys) {
+  const Said said = ask("unknown", "200 OK", one_unknown("lab\x1b[2J\n", "{\"id\":\"\\u001b[2J\xe2\x80\xae\"}"));
+  EXPECT_EQ(said.code, 0);
+  EXPECT_FALSE(said.out.contains('\x1b')) << said.out;
+  EXPECT_FALSE(said.out.contains("\xe2\x80\xae")) << said.out;
+  EXPECT_EQ(std::ranges::count(said.out, '\n'), 3);
+}
+
+TEST(Unknown, says_why_it_gets_no_answer) {
+  const std::string problem = R"({"title":"t","detail":"told so"})";
+  struct Row {
+    std::string status;
+    std::string body;
+    int code;
+    std::string_view err;
+  };
+  const Row kRows[] = {
+      {"200 OK", R"({"status":"ok"})", 5, "what listens at ADDRESS is no callgate"},
+      {"200 OK", R"({"answers":[{"fingerprint":1}],"dropped":0})", 5, "what listens at ADDRESS is no callgate"},
+      {"200 OK", one_unknown("lab", "no JSON"), 5, "what listens at ADDRESS is no callgate"},
+      {"200 OK", "<html>", 5, "what listens at ADDRESS is no callgate"},
+      {"401 Unauthorized", problem, 6, "callgate at ADDRESS answers 401: told so"},
+      {"404 Not Found", problem, 1, "callgate at ADDRESS answers 404: told so"},
+      {"503 Service Unavailable", problem, 9, "callgate at ADDRESS answers 503: told so"},
+  };
+  for (const Row& row : kRows) {
+    SCOPED_TRACE(row.body);
+    const Said said = ask("unknown", row.status, row.body);
+    EXPECT_EQ(said.code, row.code);
+    EXPECT_EQ(said.out, "");
+    EXPECT_TRUE(said.err.starts_with("callgate unknown: " + std::string{row.err})) << said.err;
+  }
+}
+
 }  // namespace

@@ -8,6 +8,7 @@
 #include "gateway/admission.h"
 #include "gateway/call.h"
 #include "gateway/ways.h"
+#include "gateway/unknown_answers.h"
 #include "tests/support/sim_world.h"
 
 namespace gateway {
@@ -123,7 +124,10 @@ struct World {
 
   const CallRecord& play() {
     boost::asio::co_spawn(runtime.io(),
-                          run_call(call, Services{runtime, *admission, ledger, upstream, memo}, caller, signal),
+                          run_call(call,
+                                   Services{runtime, *admission, ledger, upstream, memo, unknown},
+                                   caller,
+                                   signal),
                           [this](const std::exception_ptr& escaped, CallRecord ended) {
                             EXPECT_FALSE(escaped) << "the story must not throw";
                             record = std::move(ended);
@@ -155,6 +159,7 @@ struct World {
   SimUpstream upstream;
   SimLedger ledger;
   SimCaller caller;
+  UnknownAnswers unknown;
   Signal signal;
   Config::Queue queue{};
   int queued = 0;
@@ -490,6 +495,67 @@ TEST(CallStory, every_answer_of_a_provider_has_its_ending) {
   }
 }
 
+TEST(CallStory, an_answer_that_no_rule_knew_is_noted_once_an_attempt) {
+  const std::string odd = R"({"error":{"message":"odd 7","code":"odd_thing"}})";
+  const std::string odd_event = "data: " + odd + "\n\n";
+  struct Odd {
+    const char* name;
+    bool streamed;
+    SimPlan plan;
+    std::uint64_t noted;  // Of one kind, by all attempts.
+    std::string_view words = "oddthing";
+  };
+  const Odd rows[] = {
+      {"an error", false, unary(418, odd), 2},
+      {"an error inside a 200", false, unary(200, odd), 3},
+      {"an error longer than what is held", false, unary(418, odd + std::string(9'000, ' ')), 1},
+      {"no answer at all", false, unary(200, "{}"), 2, ""},
+      {"an error at a stream's head", true, stream({odd_event}), 3},
+      {"an error behind content", true, stream({kHello, odd_event}), 1},
+      {"an error behind content, then a break", true, stream({kHello, odd_event}, sim_fail(Transport::Reset, 1s)), 1},
+      {"a known error", false, unary(503, kOverloaded), 0},
+      {"a good answer", false, unary(200, kWhole), 0},
+      {"a stream without its end", true, stream({kHello}), 0},
+      {"a connection that breaks", false, {sim_head(418, kJson, 1s), sim_fail(Transport::Reset, 1s)}, 0},
+      {"a redirect", false, unary(302, odd), 0},
+  };
+  for (const Odd& row : rows) {
+    SCOPED_TRACE(row.name);
+    World w;
+    w.ask(row.streamed);
+    w.policy->hold_unary = 8'000;
+    w.upstream.plans = {row.plan};
+    w.play();
+    w.expect_rest();
+    const auto& answers = w.unknown.list().answers;
+    ASSERT_EQ(answers.size(), row.noted > 0 ? 1U : 0U);
+    std::uint64_t marked = 0;
+    for (const AttemptRow& attempt : w.record.attempts) marked += attempt.fingerprint.empty() ? 0 : 1;
+    EXPECT_EQ(marked, row.noted);
+    if (row.noted == 0) continue;
+    EXPECT_EQ(answers[0].count, row.noted);
+    EXPECT_EQ(answers[0].upstream, "openai");
+    EXPECT_EQ(answers[0].last_call_id, "call-1");
+    EXPECT_EQ(answers[0].words, row.words);
+    EXPECT_EQ(answers[0].fingerprint, w.record.attempts.back().fingerprint);
+    EXPECT_EQ(answers[0].cls, w.record.cls);
+  }
+}
+
+TEST(CallStory, of_a_key_that_the_provider_repeats_nothing_is_noted) {
+  World w;
+  w.call.request.headers = {{"Authorization", "Bearer plainpassword"}, {"X-Api-Key", "othersecret"}};
+  w.call.target += "?key=querysecret";
+  w.upstream.plans = {
+      unary(418, R"({"error":{"message":"no: plainpassword, othersecret, querysecret","code":"plainpassword"}})")};
+  w.play();
+  const UnknownAnswer& one = w.unknown.list().answers.at(0);
+  for (const std::string& text : {one.case_line, one.words, one.text, one.rule}) {
+    for (const char* part : {"plainpass", "othersec", "querysec"}) EXPECT_FALSE(text.contains(part)) << text;
+  }
+  EXPECT_EQ(one.text, "no # # #");
+}
+
 TEST(CallStory, a_heartbeat_of_ours_does_not_keep_a_dead_stream) {
   World w;
   w.ask(true);
@@ -508,6 +574,36 @@ TEST(CallStory, an_error_event_keeps_its_class_and_words_when_the_transfer_then_
   EXPECT_EQ(w.record.cls, Class::Overloaded);
   EXPECT_EQ(w.caller.bytes, kHello + kInsideOverloaded);
   EXPECT_EQ(w.caller.ended, Ended::Aborted);
+}
+
+TEST(CallStory, a_failure_in_a_streams_head_waits_a_second_for_its_cause) {
+  const std::string failed = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"error\"}]}\n\n";
+  const struct {
+    const char* name;
+    SimPlan behind;
+    Class want;
+  } kCases[] = {
+      {"named", {sim_data(kInsideOverloaded, 500ms), sim_end(1s)}, Class::Overloaded},
+      {"never named, and left open", {sim_silence()}, Class::ServerError},
+      {"never named, and cut", {sim_fail(Transport::Reset, 100ms)}, Class::ServerError},
+      {"never named", {sim_end(100ms)}, Class::ServerError},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.name);
+    World w;
+    w.ask(true);
+    SimPlan plan = {sim_head(200, kSse, 1s), sim_data(failed, 1s)};
+    plan.insert(plan.end(), c.behind.begin(), c.behind.end());
+    w.upstream.plans = {std::move(plan)};
+    w.play();
+    w.expect_rest();
+    ASSERT_FALSE(w.record.attempts.empty());
+    EXPECT_LE(w.record.attempts[0].took, 3s + 10ms);
+    EXPECT_EQ(w.record.attempts[0].cls, c.want);
+    EXPECT_EQ(w.record.cls, c.want);
+    EXPECT_EQ(w.record.attempts.size(), 3U) << "nothing had gone out";
+    EXPECT_EQ(w.caller.ended, Ended::Answered);
+  }
 }
 
 TEST(CallStory, a_finished_stream_without_content_arrives_whole_though_it_is_cut) {

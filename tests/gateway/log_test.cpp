@@ -162,7 +162,7 @@ TEST(Log, the_fields_are_the_same_in_every_call_and_unknown_is_null_not_zero) {
                            "finish"}) {
     EXPECT_TRUE(bare[name].is_null()) << name;
   }
-  for (const char* name : {"status", "code", "detail", "waited_for", "provider_request_id"}) {
+  for (const char* name : {"status", "code", "detail", "fingerprint", "waited_for", "provider_request_id"}) {
     EXPECT_TRUE(bare["attempts"][0][name].is_null()) << name;
   }
 }
@@ -277,7 +277,8 @@ TEST(Log, no_string_can_forge_a_second_line) {
     *text = evil;
   }
   record.usage.finish = evil;
-  record.attempts[0] = {.upstream = evil, .code = evil, .detail = evil, .provider_request_id = evil};
+  record.attempts[0] = {
+      .upstream = evil, .code = evil, .detail = evil, .fingerprint = evil, .provider_request_id = evil};
   const auto writes = {std::function<void(Log&)>{[&](Log& log) { log.call(record, kNow); }},
                        std::function<void(Log&)>{[&](Log& log) {
                          log.line(Level::Error, "bug", evil, {{"what", evil}}, kNow);

@@ -64,6 +64,7 @@ void work_everything(Metrics& metrics) {
   hard.attempts[0].cost_source = "fallback";
   hard.attempts[1].waited_before = 500ms;
   hard.attempts[1].waited_for = ledger::WaitedFor::Computed;
+  hard.attempts[1].fingerprint = "0123456789ab";
   hard.attempts[2].waited_before = 2s;
   hard.attempts[2].waited_for = ledger::WaitedFor::RetryAfter;
   play(metrics, hard);
@@ -315,11 +316,33 @@ TEST(Metrics, a_broken_stream_is_laid_at_the_right_door) {
   }
 }
 
+TEST(Metrics, unknown_answers_have_at_most_fifty_fingerprints_and_lose_none) {
+  Metrics metrics{kNames};
+  constexpr int kKinds = 60;
+  for (int i = 0; i < 2 * kKinds; ++i) {
+    CallRecord record = answered();
+    record.attempts[0].fingerprint = "fingerprint" + std::to_string(i % kKinds);
+    play(metrics, record);
+  }
+  std::size_t kinds = 0;
+  double sum = 0;
+  for (const auto& [name, count] : series_of(metrics.text())) {
+    if (!name.starts_with("callgate_unknown_answers_total{") || !name.contains(R"(upstream="openai")")) continue;
+    kinds += 1;
+    sum += count;
+  }
+  EXPECT_EQ(kinds, 51U) << "fifty and _other";
+  EXPECT_EQ(sum, 2 * kKinds);
+  EXPECT_EQ(value(metrics, R"(callgate_unknown_answers_total{fingerprint="fingerprint0",upstream="openai"})"), 2);
+  EXPECT_EQ(value(metrics, R"(callgate_unknown_answers_total{fingerprint="_other",upstream="openai"})"), 20);
+}
+
 TEST(Metrics, what_is_known_beforehand_stands_at_zero_from_the_start) {
   const Metrics metrics{kNames};
   for (const char* name : {R"(callgate_calls_in_flight{lane="interactive",upstream="anthropic"})",
                            R"(callgate_streams_broken_total{side="upstream",upstream="anthropic"})",
                            R"(callgate_usage_missing_total{upstream="openai"})",
+                           R"(callgate_unknown_answers_total{fingerprint="_other",upstream="openai"})",
                            R"(callgate_queue_depth{lane="backfill"})",
                            R"(callgate_queue_wait_seconds_count{lane="bulk"})",
                            R"(callgate_log_messages_total{level="error"})",

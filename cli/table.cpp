@@ -1,0 +1,41 @@
+#include "cli/table.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <ostream>
+#include <string_view>
+#include <utility>
+
+namespace cli {
+namespace {
+
+/// How many columns a terminal gives it: code points, which suffices for "–" and "×".
+std::size_t columns_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+  }
+  std::vector<std::string> lines;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += row[i] + std::string(widths[i] - columns_of(row[i]) + 2, ' ');
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+void print_rows(const std::vector<std::vector<std::string>>& rows, std::ostream& out) {
+  for (const std::string& line : aligned(rows)) out << line << '\n';
+}
+
+}  // namespace cli
