@@ -94,6 +94,11 @@ std::string lowered(std::string_view text) {
   return out;
 }
 
+/// It says that nothing changes the price.
+bool is_plain_modifier(std::string_view word) {
+  return std::ranges::find(kPlainModifiers, lowered(word)) != std::end(kPlainModifiers);
+}
+
 std::int64_t at_least_zero(std::int64_t count) { return std::max<std::int64_t>(count, 0); }
 
 std::int64_t plus(std::int64_t a, std::int64_t b) {
@@ -212,10 +217,6 @@ std::optional<Tier> tier_named(std::string_view word) {
   const auto* found = std::ranges::find(kTierWords, lowered(word), &TierWord::word);
   if (found == std::end(kTierWords)) return std::nullopt;
   return found->tier;
-}
-
-bool is_plain_modifier(std::string_view word) {
-  return std::ranges::find(kPlainModifiers, lowered(word)) != std::end(kPlainModifiers);
 }
 
 std::string_view name_of(Unpriced why) {

@@ -121,8 +121,6 @@ struct Terms {
   /// The provider's own word on what it cost (OpenRouter's usage.cost); it beats every table.
   std::optional<NanoUsd> stated{};
 };
-/// The modifiers that change no price: "", "standard", "default", "global", "not_available".
-[[nodiscard]] bool is_plain_modifier(std::string_view word);
 
 /// One product of the sum.
 struct Charge {

@@ -274,14 +274,16 @@ struct Walker {
     }
   }
 
-  /// Images, among all that may be listed there.
+  /// Images, among all that may be listed there: what has a name or words beside its URL was found, not made.
   void read_data(Value& value) {
     walk::elements(value, [this](Value one) {
       bool image = false;
+      bool found = false;
       walk::object_members(one, [&](std::string_view key, Value& part) {
+        found = found || key == "id" || key == "object" || key == "title" || key == "text" || key == "content";
         image = image || ((key == "b64_json" || key == "url") && walk::holds_something(part));
       });
-      images += image ? 1 : 0;
+      images += image && !found ? 1 : 0;
     });
   }
 
