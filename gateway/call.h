@@ -25,6 +25,7 @@ struct Target {
   /// An operator has written a URL with a path, so what is missing in front of a caller's path is missing on purpose.
   bool url_is_complete = false;
   std::string provider{};  // Whose prices hold there; empty: any provider's.
+  std::string region{};    // Of the host, where prices differ by it ("eu"); else empty.
   std::shared_ptr<const WireOptions> wire{};
   std::vector<classifier::ExtraRule> rules{};  // config.rules as the classifier reads them.
 };
