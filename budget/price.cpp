@@ -84,12 +84,19 @@ constexpr TierWord kTierWords[] = {
 };
 constexpr std::string_view kTierNames[] = {"standard", "flex", "priority", "batch"};
 
+constexpr std::string_view kPlainModifiers[] = {"", "standard", "default", "global", "not_available"};
+
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 std::string lowered(std::string_view text) {
   std::string out{text};
   std::ranges::transform(out, out.begin(), lower);
   return out;
+}
+
+/// It says that nothing changes the price.
+bool is_plain_modifier(std::string_view word) {
+  return std::ranges::find(kPlainModifiers, lowered(word)) != std::end(kPlainModifiers);
 }
 
 std::int64_t at_least_zero(std::int64_t count) { return std::max<std::int64_t>(count, 0); }
@@ -162,6 +169,8 @@ void count_units(const Billed& billed, Quantities& of) {
       {WebSearch, billed.web_searches},
   };
   for (const auto& [meter, count] : kUnits) of[static_cast<std::size_t>(meter)] = at_least_zero(count);
+  std::int64_t& images = of[static_cast<std::size_t>(ImageInput)];
+  images = plus(images, at_least_zero(billed.image_input_apart));
 }
 
 bool is_per_second(Meter meter) { return meter == InputSecond || meter == OutputSecond; }
@@ -280,9 +289,9 @@ Cost cost_of(const Price* price, const Terms& terms, const std::optional<classif
   Cost cost;
   const std::optional<Tier> tier = tier_named(terms.service_tier);
   cost.tier = tier.value_or(Tier::Standard);
-  if (billed.stated && billed.stated->value >= 0) {
+  if (terms.stated && terms.stated->value >= 0) {
     cost.stated = true;
-    cost.total = billed.stated;
+    cost.total = terms.stated;
     return cost;
   }
   Quantities of{};
@@ -312,7 +321,14 @@ Cost cost_of(const Price* price, const Terms& terms, const std::optional<classif
   cost.plain_for_tier = !tier;
   std::int64_t factor = tier_factor ? tier_factor->millionths : kOne;
   for (const std::string_view modifier : terms.modifiers) {
-    if (const Factor* one = factor_named(*price, modifier)) factor = combined(factor, one->millionths);
+    const Factor* one = factor_named(*price, modifier);
+    if (one) factor = combined(factor, one->millionths);
+    if (!one && !is_plain_modifier(modifier)) cost.plain_for_tier = true;
+  }
+  // What says the same twice counts once.
+  const bool said = std::ranges::find(terms.modifiers, terms.region) != terms.modifiers.end();
+  if (const Factor* one = said ? nullptr : factor_named(*price, terms.region)) {
+    factor = combined(factor, one->millionths);
   }
 
   // A fee for each request is charged where a model has one.

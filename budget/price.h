@@ -110,31 +110,16 @@ void sort_tables(Price& price);
 /// A model without a price of its own, at what the operator says.
 [[nodiscard]] Price flat_price(PicoUsd input, PicoUsd output);
 
-/// Billed quantities that TokenCounts does not tell. Zero: none.
-struct Billed {
-  std::int64_t audio_input = 0;         // Part of TokenCounts::input.
-  std::int64_t cached_audio_input = 0;  // Part of both audio_input and TokenCounts::cached_input.
-  std::int64_t image_input = 0;         // Part of TokenCounts::input.
-  std::int64_t cached_image_input = 0;  // Part of both image_input and TokenCounts::cached_input.
-  std::int64_t audio_output = 0;        // Part of TokenCounts::output, not reasoning.
-  std::int64_t image_output = 0;        // Part of TokenCounts::output, not reasoning.
-  std::int64_t input_ms = 0;            // Audio that was transcribed.
-  std::int64_t output_ms = 0;           // Audio or video that was made.
-  std::int64_t input_images = 0;
-  std::int64_t output_images = 0;
-  std::int64_t input_characters = 0;
-  std::int64_t output_characters = 0;
-  std::int64_t queries = 0;  // Search units of a reranker.
-  std::int64_t pages = 0;
-  std::int64_t web_searches = 0;
-  /// The provider's own word (OpenRouter's usage.cost); it beats every table.
-  std::optional<NanoUsd> stated{};
-};
+using classifier::Billed;
 
 /// Under which terms the answer says that it was made.
 struct Terms {
   std::string_view service_tier{};                // As named in the answer, else empty.
-  std::span<const std::string_view> modifiers{};  // "us" (inference_geo, region), "fast" (speed); others do nothing.
+  std::span<const std::string_view> modifiers{};  // As named in the answer: "us" (inference_geo), "fast" (speed).
+  std::string_view
+      region{};  // Where it was made, by URL or model's name; counts where the price has a factor for it.
+  /// The provider's own word on what it cost (OpenRouter's usage.cost); it beats every table.
+  std::optional<NanoUsd> stated{};
 };
 
 /// One product of the sum.
@@ -159,7 +144,7 @@ struct Cost {
   bool stated = false;  // By the provider; then there are no charges.
   Tier tier = Tier::Standard;
   /// The answer names a tier that we do not know, or for which this model or one of its used meters has no price of
-  /// its own: the plain price was taken.
+  /// its own, or a modifier for which it has no factor: the plain price was taken.
   bool plain_for_tier = false;
   std::int64_t over = kAnyPrompt;  // The threshold that the prompt passed.
   std::vector<Charge> charges{};   // What was used, priced or not; nothing of quantity 0.

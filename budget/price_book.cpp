@@ -284,6 +284,14 @@ std::string_view provider_of(std::string_view host, std::string_view upstream) {
   return known == std::end(kProviders) ? std::string_view{} : *known;
 }
 
+std::string_view region_of(std::string_view host) {
+  // OpenAI's data residency.
+  for (const std::string_view region : {"us", "eu"}) {
+    if (host.starts_with(region) && host.substr(region.size()) == ".api.openai.com") return region;
+  }
+  return {};
+}
+
 std::string_view name_of(Miss miss) {
   constexpr std::string_view kNames[] = {"", "unknown", "ambiguous", "not_yet"};
   return kNames[static_cast<std::size_t>(miss)];
@@ -387,10 +395,9 @@ PriceTable shipped_prices() {
 
 Cost cost_of(const Found& found, const Terms& terms, const std::optional<classifier::TokenCounts>& tokens,
              const Billed& billed) {
-  if (found.region.empty()) return cost_of(found.price, terms, tokens, billed);
-  std::vector<std::string_view> modifiers(terms.modifiers.begin(), terms.modifiers.end());
-  if (std::ranges::find(modifiers, found.region) == modifiers.end()) modifiers.emplace_back(found.region);
-  return cost_of(found.price, {terms.service_tier, modifiers}, tokens, billed);
+  Terms here = terms;
+  if (!found.region.empty()) here.region = found.region;
+  return cost_of(found.price, here, tokens, billed);
 }
 
 }  // namespace budget

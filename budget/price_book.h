@@ -21,6 +21,10 @@ namespace budget {
 /// else empty: any provider's model may be there.
 [[nodiscard]] std::string_view provider_of(std::string_view host, std::string_view upstream);
 
+/// In which region an upstream serves, where its host tells and prices differ ("eu.api.openai.com": "eu"); else
+/// empty.
+[[nodiscard]] std::string_view region_of(std::string_view host);
+
 struct Sought {
   std::string_view provider{};  // From provider_of().
   std::string_view model{};     // As named in the answer; where it names none, in the request.
@@ -84,7 +88,8 @@ class PriceBook {
 /// The shipped table alone.
 [[nodiscard]] PriceTable shipped_prices();
 
-/// The cost at what was found: as in price.h, with the region of the model's name among the modifiers.
+/// The cost at what was found: as in price.h, with the region of the model's name, if it has one, for that of the
+/// terms.
 [[nodiscard]] Cost cost_of(const Found& found, const Terms& terms,
                            const std::optional<classifier::TokenCounts>& tokens, const Billed& billed = {});
 

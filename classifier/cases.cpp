@@ -259,7 +259,7 @@ ExpectedVerdict told(const Verdict& verdict) {
   return told;
 }
 
-ExpectedUsage usage_of(const Case& recorded) {
+Usage whole_usage_of(const Case& recorded) {
   const Endpoint endpoint = recorded.dialect->endpoint("POST", recorded.path);
   const RequestFacts facts = facts_of(recorded, endpoint);
   Usage usage;
@@ -271,7 +271,13 @@ ExpectedUsage usage_of(const Case& recorded) {
   } else {
     usage = recorded.dialect->read(endpoint, answer_of(recorded)).usage;
   }
-  return {usage.model.empty() ? facts.model : usage.model, usage.tokens, usage.finish};
+  if (usage.model.empty()) usage.model = facts.model;
+  return usage;
+}
+
+ExpectedUsage usage_of(const Case& recorded) {
+  Usage usage = whole_usage_of(recorded);
+  return {std::move(usage.model), usage.tokens, std::move(usage.finish)};
 }
 
 std::optional<Transport> transport_named(std::string_view name) {

@@ -60,6 +60,7 @@ struct UsageCase : Case {
 /// What the gateway would make of it.
 [[nodiscard]] Verdict judge(const Case& recorded);
 [[nodiscard]] ExpectedVerdict told(const Verdict& verdict);
+[[nodiscard]] Usage whole_usage_of(const Case& recorded);
 [[nodiscard]] ExpectedUsage usage_of(const Case& recorded);
 
 /// "timeout", "connect_refused", "reset", "tls", "dns".

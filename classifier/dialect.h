@@ -75,6 +75,7 @@ struct RequestFacts {
   std::string model{};  // At most 128 bytes; empty if none is named.
   bool stream = false;
   std::optional<std::int64_t> max_output_tokens{};
+  std::string region{};      // Where it is to be made, if prices differ by that ("regional"); else empty.
   std::int64_t choices = 1;  // `n`: so many answers to one request, side by side in one stream.
   /// The caller asked for usage in the stream, or the dialect sends it anyway.
   bool usage_asked = true;

@@ -193,9 +193,18 @@ Verdict judge_error(const RuleSet& rules, int status, const Headers* headers, st
 void settle_into(Usage& usage, const Reading& reading, Settle settle) {
   if (settle != nullptr && reading.usage_seen)
     usage.tokens = (reading.settle != nullptr ? reading.settle : settle)(reading.reported);
+  usage.tokens_unknown = !usage.tokens && unreadable(reading.reported);
+  usage.billed = reading.billed;
   if (usage.model != reading.model) usage.model = reading.model;
   if (usage.finish != reading.finish) usage.finish = reading.finish;
-  if (usage.service_tier != reading.service_tier) usage.service_tier = reading.service_tier;
+  const auto keep = [](std::string& into, const std::string& text) {
+    if (into != text) into = text;
+  };
+  keep(usage.service_tier, reading.service_tier);
+  keep(usage.speed, reading.speed);
+  keep(usage.inference_geo, reading.inference_geo);
+  keep(usage.stated_usd, reading.stated_usd);
+  keep(usage.stated_beside_usd, reading.stated_beside_usd);
 }
 
 }  // namespace classifier

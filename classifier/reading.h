@@ -43,6 +43,11 @@ struct Reading {
   std::string model{};
   std::optional<std::string> finish{};
   std::string service_tier{};
+  std::string speed{};
+  std::string inference_geo{};
+  Billed billed{};
+  std::string stated_usd{};
+  std::string stated_beside_usd{};
   Choices choices{};
   bool any_content = false;
   bool answered = false;           // A member came that only an answer has.

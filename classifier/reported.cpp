@@ -4,24 +4,24 @@
 
 namespace classifier {
 
-namespace {
-
-/// The total is only there to check the others by.
-bool readable(const Reported& reported) {
-  const auto fine = [](const std::optional<std::int64_t>& count) { return !count || *count != kUnreadable; };
-  return fine(reported.input) && fine(reported.tool_input) && fine(reported.cached) && fine(reported.written) &&
-         fine(reported.written_5m) && fine(reported.written_1h) && fine(reported.output) && fine(reported.reasoning);
+bool unreadable(const Reported& reported) {
+  // The total is only there to check the others by.
+  const auto bad = [](const std::optional<std::int64_t>& count) { return count && *count < 0; };
+  return bad(reported.input) || bad(reported.tool_input) || bad(reported.cached) || bad(reported.written) ||
+         bad(reported.written_5m) || bad(reported.written_1h) || bad(reported.output) || bad(reported.reasoning);
 }
 
-}  // namespace
-
 std::optional<TokenCounts> settle_plain(const Reported& reported) {
-  if (!readable(reported) || (!reported.input && !reported.output)) return std::nullopt;
+  if (unreadable(reported) || (!reported.input && !reported.output)) return std::nullopt;
   return TokenCounts{.input = reported.input.value_or(0), .output = reported.output.value_or(0)};
 }
 
-std::optional<TokenCounts> settle_openai(const Reported& reported) {
-  if (!readable(reported) || (!reported.input && !reported.output)) return std::nullopt;
+std::optional<TokenCounts> settle_openai(const Reported& said) {
+  Reported reported = said;
+  if (reported.output == kNull && reported.input && reported.total && *reported.total >= *reported.input) {
+    reported.output = *reported.total - *reported.input;
+  }
+  if (unreadable(reported) || (!reported.input && !reported.output)) return std::nullopt;
   const std::int64_t prompt = reported.input.value_or(0);
   const std::int64_t completion = reported.output.value_or(0);
   const std::int64_t cached = reported.cached.value_or(0);
@@ -56,7 +56,7 @@ std::optional<TokenCounts> settle_openai(const Reported& reported) {
 }
 
 std::optional<TokenCounts> settle_anthropic(const Reported& reported) {
-  if (!readable(reported)) return std::nullopt;
+  if (unreadable(reported)) return std::nullopt;
   if (!reported.input && !reported.output) return std::nullopt;
   TokenCounts counts;
   counts.cached_input = reported.cached.value_or(0);
@@ -72,7 +72,7 @@ std::optional<TokenCounts> settle_anthropic(const Reported& reported) {
 }
 
 std::optional<TokenCounts> settle_gemini(const Reported& reported) {
-  if (!readable(reported)) return std::nullopt;
+  if (unreadable(reported)) return std::nullopt;
   if (!reported.input && !reported.output && !reported.reasoning && !reported.tool_input) return std::nullopt;
   TokenCounts counts;
   counts.cached_input = reported.cached.value_or(0);

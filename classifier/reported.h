@@ -11,6 +11,8 @@ namespace classifier {
 
 /// A count that was reported and is none (negative, broken, beyond all sense). With one of these nothing is known.
 inline constexpr std::int64_t kUnreadable = -1;
+/// A count that the provider itself says it does not know: null in the place of input or output.
+inline constexpr std::int64_t kNull = -2;
 
 /// Fields as reported. In a stream the last value per field wins: nothing is ever added up over events.
 struct Reported {
@@ -25,10 +27,14 @@ struct Reported {
   std::optional<std::int64_t> total{};
 };
 
+/// Some count is kUnreadable or kNull.
+[[nodiscard]] bool unreadable(const Reported& reported);
+
 /// Nothing where no token usage was reported.
 using Settle = std::optional<TokenCounts> (*)(const Reported&);
 
 /// Details are parts of prompt and completion, unless `total` or their own size proves them to stand outside.
+/// An output of null is what `total` leaves for it.
 [[nodiscard]] std::optional<TokenCounts> settle_openai(const Reported& reported);
 /// Input leaves cache reads and writes out.
 [[nodiscard]] std::optional<TokenCounts> settle_anthropic(const Reported& reported);

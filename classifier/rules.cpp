@@ -250,6 +250,10 @@ constexpr Rule kCommonRules[] = {
     {kNone, "access_denied", "", Permission},
     {kNone, "forbidden", "", Permission},
     {kNone, "aborted", "", Conflict},
+    // What every provider says of requests in general: known, though it says no more than the status does.
+    {k400 | k422, "invalid_request_error", "", InvalidRequest},
+    {k400, "invalid_argument", "", InvalidRequest},
+    {k400, "validation_exception", "", InvalidRequest},
 };
 
 struct StatusRow {

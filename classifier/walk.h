@@ -144,6 +144,45 @@ void keep_count(std::optional<std::int64_t>& into, Value&& value) {
   into = (token.starts_with('"') ? count_in(text(value)) : count(value)).value_or(kUnreadable);
 }
 
+/// The same for all input or all output, where null says that nobody knows. A stream's later events may leave out by
+/// null what an earlier one told.
+template <class Value>
+void keep_whole(std::optional<std::int64_t>& into, Value&& value) {
+  if (std::string_view{value.raw_json_token()}.starts_with('n')) {
+    if (!into) into = kNull;
+  } else {
+    keep_count(into, value);
+  }
+}
+
+/// A quantity beside the counts, or a part of one: what is none says nothing.
+template <class Value>
+void keep_billed(std::int64_t& into, Value&& value) {
+  std::optional<std::int64_t> number;
+  keep_count(number, value);
+  if (number && *number >= 0) into = *number;
+}
+
+/// Seconds, whole or not, as milliseconds; what is no such number says nothing.
+template <class Value>
+void keep_seconds(std::int64_t& into_ms, Value&& value) {
+  constexpr double kSecondsMax = 1e9;
+  double seconds = 0.0;
+  if (value.get_double().get(seconds) || !(seconds >= 0.0) || seconds > kSecondsMax) return;
+  into_ms = static_cast<std::int64_t>(std::ceil(seconds * 1000.0 - 1e-6));
+}
+
+/// A decimal number as it is written, quoted or not: money is not read by way of a fraction. Empty for anything else.
+template <class Value>
+std::string decimal(Value&& value) {
+  constexpr std::size_t kDigitsMax = 40;
+  std::string_view token = value.raw_json_token();
+  if (token.starts_with('"')) token = text(value);
+  while (!token.empty() && static_cast<unsigned char>(token.back()) <= ' ') token.remove_suffix(1);
+  const bool number = !token.empty() && token.front() >= '0' && token.front() <= '9' && token.size() <= kDigitsMax;
+  return number ? std::string{token} : std::string{};
+}
+
 /// The same number may have several spellings; where they differ, some are only there for form and say zero.
 template <class Value>
 void keep_largest(std::optional<std::int64_t>& into, Value&& value) {

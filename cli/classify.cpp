@@ -73,6 +73,41 @@ Json json_of(const classifier::ExpectedUsage& usage) {
   return json;
 }
 
+/// The same and what the answer reports beside it, under the names that corpora have for that.
+Json json_of(const classifier::Usage& usage) {
+  using classifier::Billed;
+  constexpr std::pair<const char*, std::int64_t Billed::*> kNames[] = {
+      {"audio_input_tokens", &Billed::audio_input},
+      {"cached_audio_input_tokens", &Billed::cached_audio_input},
+      {"image_input_tokens", &Billed::image_input},
+      {"cached_image_input_tokens", &Billed::cached_image_input},
+      {"image_input_tokens_apart", &Billed::image_input_apart},
+      {"audio_output_tokens", &Billed::audio_output},
+      {"image_output_tokens", &Billed::image_output},
+      {"input_ms", &Billed::input_ms},
+      {"input_images", &Billed::input_images},
+      {"images", &Billed::output_images},
+      {"search_units", &Billed::queries},
+      {"pages", &Billed::pages},
+      {"web_search_requests", &Billed::web_searches},
+  };
+  Json json = json_of(classifier::ExpectedUsage{usage.model, usage.tokens, usage.finish});
+  for (const auto& [name, member] : kNames) {
+    if (usage.billed.*member != 0) json[name] = usage.billed.*member;
+  }
+  const std::pair<const char*, const std::string&> words[] = {
+      {"provider_cost_usd", usage.stated_usd},
+      {"provider_cost_beside_usd", usage.stated_beside_usd},
+      {"service_tier", usage.service_tier},
+      {"speed", usage.speed},
+      {"inference_geo", usage.inference_geo},
+  };
+  for (const auto& [name, word] : words) {
+    if (!word.empty()) json[name] = word;
+  }
+  return json;
+}
+
 /// What a file of cases came to.
 struct Tally {
   std::size_t cases = 0;
@@ -262,7 +297,7 @@ int usage(const Arguments& arguments, Terminal& terminal) {
   }
   const auto one = case_of(arguments, terminal);
   if (!one) return wrong(terminal, "usage", one.error(), kUsage);
-  const Json json = json_of(classifier::usage_of(*one));
+  const Json json = json_of(classifier::whole_usage_of(*one));
   if (arguments.has("--json")) {
     terminal.out << dumped(json) << '\n';
     return kDone;

@@ -68,7 +68,7 @@ constexpr Option kPricesShowOptions[] = {
     {"--provider", "NAME", "Whose model: openai, anthropic, groq, bedrock, …; without it, by its name alone."},
     {"--usage", "COUNTS", "What was used, such as input=1000,cached=800,output=50; prints the cost, step by step."},
     {"--tier", "TIER", "The service tier that the answer names: flex, priority, batch, …"},
-    {"--modifier", "NAME", "us, eu, fast, where a price has a factor for it; may be repeated.", true},
+    {"--modifier", "NAME", "us, eu, fast, regional, where a price has a factor for it; may be repeated.", true},
     {"--date", "DATE", "The day of the call; today without it."},
     kJson,
 };

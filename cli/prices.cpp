@@ -212,6 +212,7 @@ constexpr Counter kCounters[] = {
     {"cached_audio_input", nullptr, &Billed::cached_audio_input},
     {"image_input", nullptr, &Billed::image_input},
     {"cached_image_input", nullptr, &Billed::cached_image_input},
+    {"image_input_apart", nullptr, &Billed::image_input_apart},
     {"audio_output", nullptr, &Billed::audio_output},
     {"image_output", nullptr, &Billed::image_output},
     {"input_ms", nullptr, &Billed::input_ms},
@@ -332,7 +333,8 @@ void print_cost(const Cost& cost, std::ostream& out) {
     rows.push_back(std::move(row));
   }
   print_rows(rows, out);
-  if (cost.plain_for_tier) out << "  The answer's tier has no price here, or not for all of it: plain price.\n";
+  if (cost.plain_for_tier)
+    out << "  The answer's tier or modifier has no price here, or not for all of it: plain price.\n";
   out << "  total " << (cost.total ? budget::usd_text(*cost.total) + " USD" : std::string{"unknown"}) << '\n';
 }
 

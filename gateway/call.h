@@ -28,6 +28,7 @@ struct Target {
   bool url_is_complete = false;
   std::map<std::string, std::string, std::less<>> group_of{};  // Model -> limit group; others are their own.
   std::string provider{};                                      // Whose prices hold there; empty: any provider's.
+  std::string region{};  // Of the host, where prices differ by it ("eu"); else empty.
   std::shared_ptr<const WireOptions> wire{};
   std::vector<classifier::ExtraRule> rules{};  // config.rules as the classifier reads them.
 };

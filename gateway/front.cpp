@@ -55,6 +55,7 @@ std::shared_ptr<const Directory> directory_of(const Config& config) {
     target->url_is_complete = upstream.url.find('/', upstream.url.find("://") + 3) != std::string::npos &&
                               !is_built_in({"upstreams", upstream.name});
     target->provider = budget::provider_of(host_of(upstream.url), upstream.name);
+    target->region = budget::region_of(host_of(upstream.url));
     target->wire = std::move(wire);
     target->rules = classifier_rules(upstream);
     for (const auto& [group, models] : upstream.groups) {

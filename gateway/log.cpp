@@ -45,6 +45,29 @@ constexpr std::size_t kPathMax = 256;
 constexpr std::size_t kDetailMax = 200;
 constexpr std::size_t kMessageMax = 2048;
 
+struct BilledField {
+  std::string_view name;
+  std::int64_t classifier::Billed::*member;
+};
+constexpr BilledField kBilledFields[] = {
+    {"audio_input", &classifier::Billed::audio_input},
+    {"cached_audio_input", &classifier::Billed::cached_audio_input},
+    {"image_input", &classifier::Billed::image_input},
+    {"cached_image_input", &classifier::Billed::cached_image_input},
+    {"image_input_apart", &classifier::Billed::image_input_apart},
+    {"audio_output", &classifier::Billed::audio_output},
+    {"image_output", &classifier::Billed::image_output},
+    {"input_ms", &classifier::Billed::input_ms},
+    {"output_ms", &classifier::Billed::output_ms},
+    {"input_images", &classifier::Billed::input_images},
+    {"output_images", &classifier::Billed::output_images},
+    {"input_characters", &classifier::Billed::input_characters},
+    {"output_characters", &classifier::Billed::output_characters},
+    {"queries", &classifier::Billed::queries},
+    {"pages", &classifier::Billed::pages},
+    {"web_searches", &classifier::Billed::web_searches},
+};
+
 std::string_view name_of(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
 
 /// A fault of the caller or of nobody is no news for an operator.
@@ -195,6 +218,7 @@ void write_attempt(Fields& fields, const AttemptRow& attempt) {
   text_if_any(fields, "provider_request_id", attempt.provider_request_id, kNameMax);
   text_if_any(fields, "cost_usd", attempt.cost ? budget::usd_text(*attempt.cost) : std::string{}, kIdMax);
   text_if_any(fields, "cost_source", attempt.cost_source, kIdMax);
+  text_if_any(fields, "cost_tier", attempt.cost_tier, kIdMax);
   fields.close();
 }
 
@@ -208,6 +232,17 @@ void write_usage(Fields& fields, const std::optional<classifier::TokenCounts>& t
   fields.number("cache_write_1h", tokens->cache_write_1h);
   fields.number("output", tokens->output);
   fields.number("reasoning", tokens->reasoning);
+  fields.close();
+}
+
+/// What was used beside tokens, or is a part of them with a price of its own: what is there of it.
+template <typename Fields>
+void write_billed(Fields& fields, const classifier::Billed& billed) {
+  if (billed == classifier::Billed{}) return fields.unknown("billed");
+  fields.open("billed");
+  for (const auto& [name, member] : kBilledFields) {
+    if (billed.*member != 0) fields.number(name, billed.*member);
+  }
   fields.close();
 }
 
@@ -240,6 +275,7 @@ void write_call(Fields fields, const CallRecord& record) {
   fields.number("bytes_in", record.bytes_in);
   fields.number("bytes_out", record.bytes_out);
   write_usage(fields, record.usage.tokens);
+  write_billed(fields, record.usage.billed);
   text_if_any(fields, "finish", record.usage.finish.value_or(""), kIdMax);
   text_if_any(fields, "cost_usd", record.cost ? budget::usd_text(*record.cost) : std::string{}, kIdMax);
 }

@@ -213,7 +213,7 @@ constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
 constexpr std::array kVersions = {std::string_view{CALLGATE_VERSION}};
 enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning };
 constexpr std::array kKinds = {"input"sv, "cache_read"sv, "cache_write"sv, "output"sv, "reasoning"sv};
-constexpr std::array kCostSources = {"table"sv, "fallback"sv};
+constexpr std::array kCostSources = {"provider"sv, "table"sv, "table_plain"sv, "fallback"sv};
 enum class Side : std::uint8_t { Caller, Upstream, Gateway };
 constexpr std::array kSides = {"caller"sv, "upstream"sv, "gateway"sv};
 
@@ -442,11 +442,13 @@ class Metrics::Impl {
   void count_cost(const CallRecord& record, Id model, Id tenant) {
     constexpr double kNanoInDollar = 1e9;
     for (const AttemptRow& attempt : record.attempts) {
-      if (!attempt.cost) continue;
       const Id upstream = upstreams_.id_of(attempt.upstream);
+      if (attempt.cost_source == "fallback" || attempt.cost_source == "unpriced") {
+        price_missing_.at({upstream}).Increment();
+      }
+      if (!attempt.cost) continue;
       const double usd = static_cast<double>(attempt.cost->value) / kNanoInDollar;
       cost_.at({upstream, model, tenant, cost_sources_.id_of(attempt.cost_source)}).Increment(usd);
-      if (attempt.cost_source == "fallback") price_missing_.at({upstream}).Increment();
       const bool was_it = &attempt == &record.attempts.back() && record.outcome == Outcome::Answered;
       if (!was_it) retry_cost_.at({upstream, model, tenant}).Increment(usd);
     }
@@ -602,13 +604,14 @@ class Metrics::Impl {
                                         "Requests that were refused before they became a call.", {{"code", &codes_}});
   Counters tokens_ = counters("callgate_tokens_total", "Tokens as providers reported them, in disjoint kinds.",
                               {upstream_, model_, tenant_, {"kind", &kinds_}});
-  Counters cost_ = counters("callgate_cost_usd_total", "What reported tokens cost, of all attempts.",
-                            {upstream_, model_, tenant_, {"source", &cost_sources_}});
+  Counters cost_ =
+      counters("callgate_cost_usd_total", "What providers reported to have been used, in USD, of all attempts.",
+               {upstream_, model_, tenant_, {"source", &cost_sources_}});
   Counters retry_cost_ =
       counters("callgate_retry_cost_usd_total", "The part of it for attempts whose answer nobody got.",
                {upstream_, model_, tenant_});
-  Counters price_missing_ =
-      counters("callgate_price_missing_total", "Attempts at models without a price.", {upstream_});
+  Counters price_missing_ = counters("callgate_price_missing_total",
+                                     "Attempts at models without a price, or with a use that has none.", {upstream_});
   Counters usage_missing_ =
       counters("callgate_usage_missing_total", "Answers whose provider did not report usage.", {upstream_});
   Histograms first_token_ =

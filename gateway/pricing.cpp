@@ -1,6 +1,9 @@
 #include "gateway/pricing.h"
 
+#include <array>
 #include <chrono>
+#include <optional>
+#include <string_view>
 
 namespace gateway {
 namespace {
@@ -11,18 +14,48 @@ budget::Found find(const Call& call, std::string_view model, WallTime now) {
       {.provider = call.to->provider, .model = model, .day = std::chrono::floor<std::chrono::days>(now)});
 }
 
+/// Nothing where the answer does not state it, or states what is no amount.
+std::optional<budget::NanoUsd> stated_cost(const classifier::Usage& usage) {
+  const auto stated = budget::parse_usd(usage.stated_usd);
+  if (!stated || usage.stated_beside_usd.empty()) return stated;
+  const auto beside = budget::parse_usd(usage.stated_beside_usd);
+  budget::NanoUsd sum;
+  if (!beside || __builtin_add_overflow(stated->value, beside->value, &sum.value)) return std::nullopt;
+  return sum;
+}
+
+/// Something was used of which not even the quantity is known: then the rest is not the cost. Searches come with
+/// tokens.
+bool is_partial(const classifier::Usage& usage) {
+  return usage.tokens_unknown || (!usage.tokens && usage.billed.web_searches > 0);
+}
+
 }  // namespace
 
 void price_attempt(const Call& call, WallTime now, AttemptRow& row) {
-  if (!row.usage.tokens || !call.policy->prices) return;
-  const std::string_view model = row.usage.model.empty() ? call.facts.model : row.usage.model;
-  const budget::Terms terms{.service_tier = row.usage.service_tier};
-  row.cost = budget::cost_of(find(call, model, now), terms, row.usage.tokens).total;
-  row.cost_source = "table";
-  if (row.cost) return;
+  const classifier::Usage& usage = row.usage;
+  if (const auto stated = stated_cost(usage)) {
+    row.cost = stated;
+    row.cost_source = "provider";
+    return;
+  }
+  if (!call.policy->prices || is_partial(usage)) return;
+  const std::string_view model = usage.model.empty() ? call.facts.model : usage.model;
+  const std::array<std::string_view, 2> modifiers{usage.speed, usage.inference_geo};
+  const budget::Terms terms{.service_tier = usage.service_tier,
+                            .modifiers = modifiers,
+                            .region = call.to->region.empty() ? call.facts.region : call.to->region};
+  const budget::Cost cost = budget::cost_of(find(call, model, now), terms, usage.tokens, usage.billed);
+  if (cost.unpriced == budget::Unpriced::NoUsage) return;
+  row.cost = cost.total;
+  if (row.cost) {
+    row.cost_source = cost.plain_for_tier ? "table_plain" : "table";
+    row.cost_tier = budget::tier_named(usage.service_tier) ? budget::name_of(cost.tier) : "other";
+    return;
+  }
   // Never zero for want of a price.
-  row.cost = budget::cost_of(&call.policy->fallback, {}, row.usage.tokens).total;
-  row.cost_source = row.cost ? "fallback" : "";
+  row.cost = budget::cost_of(&call.policy->fallback, {}, usage.tokens, usage.billed).total;
+  row.cost_source = row.cost ? "fallback" : "unpriced";
 }
 
 bool may_be_priced(const Call& call, WallTime now) {

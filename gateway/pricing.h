@@ -5,7 +5,8 @@
 
 namespace gateway {
 
-/// Sets cost and cost_source of the row from its usage; usage that was not reported leaves them empty.
+/// Sets cost, cost_source and cost_tier of the row from its usage; usage that was not reported leaves them empty.
+/// What the provider states beats the table, the table beats the fallback.
 void price_attempt(const Call& call, WallTime now, AttemptRow& row);
 
 /// May the call be made where models without a price are refused?

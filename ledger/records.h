@@ -53,7 +53,12 @@ struct AttemptRow {
   std::string provider_request_id{};
   classifier::Usage usage{};
   std::optional<budget::NanoUsd> cost{};  // Of what the provider reported; nothing: unknown, which is not zero.
-  std::string_view cost_source{};         // "table" or "fallback" (the model has no price), a literal; else empty.
+  /// A literal: "provider" (stated in the answer), "table", "table_plain" (for want of a price for the tier or
+  /// modifier that the answer names), "fallback" (the model has no price), "unpriced" (something used has none; no
+  /// cost); empty: nothing was reported.
+  std::string_view cost_source{};
+  std::string_view
+      cost_tier{};  // "standard", "flex", …: by which it was priced, "other" for a word not known; or empty.
 };
 
 /// CallRecord::reason of a call that got the failure that an identical one had ended in a moment before.

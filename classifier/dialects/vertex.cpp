@@ -51,6 +51,15 @@ std::string_view heartbeat(const Endpoint& endpoint) {
   return endpoint.operation == Operation::Messages ? anthropic_heartbeat(endpoint) : gemini_heartbeat(endpoint);
 }
 
+/// Every location but the global one costs more where a price says so.
+std::string_view region_of(std::string_view path) {
+  constexpr std::string_view kFront = "/locations/";
+  const std::size_t at = path.find(kFront);
+  if (at == std::string_view::npos) return {};
+  const std::string_view location = path.substr(at + kFront.size());
+  return location.starts_with("global/") ? std::string_view{} : "regional";
+}
+
 /// A model is named in the path, but for OpenAI's form and for counting; there its name stands in the body.
 std::string_view model_in_path(std::string_view path) {
   constexpr std::string_view kNamed[] = {"models", "endpoints"};
@@ -59,6 +68,7 @@ std::string_view model_in_path(std::string_view path) {
 }
 
 void read_target(std::string_view path, std::string_view query, RequestFacts& facts) {
+  facts.region = region_of(path);
   if (path.ends_with(":streamRawPredict")) facts.stream = true;
   if (path.ends_with(":streamGenerateContent")) facts.stream = value_in_query(query, "alt") == "sse";
 }

@@ -21,9 +21,9 @@ constexpr std::string_view kByPolicy = "refusal";
 
 void read_counter(std::string_view key, Value& value, Reported& reported) {
   if (key == "input_tokens") {
-    walk::keep_count(reported.input, value);
+    walk::keep_whole(reported.input, value);
   } else if (key == "output_tokens") {
-    walk::keep_count(reported.output, value);
+    walk::keep_whole(reported.output, value);
   } else if (key == "cache_read_input_tokens") {
     walk::keep_count(reported.cached, value);
   } else if (key == "cache_creation_input_tokens") {
@@ -42,7 +42,7 @@ void read_counter(std::string_view key, Value& value, Reported& reported) {
 
 void add(std::optional<std::int64_t>& sum, const std::optional<std::int64_t>& more) {
   if (!more) return;
-  sum = *more == kUnreadable || sum == kUnreadable ? kUnreadable : sum.value_or(0) + *more;
+  sum = *more < 0 || sum.value_or(0) < 0 ? kUnreadable : sum.value_or(0) + *more;
 }
 
 /// The passes of one answer. What a compaction used stands nowhere else; another model's pass is not ours to count.
@@ -81,6 +81,14 @@ void read_usage(Value value, Reading& into) {
       iterations.read(part);
     } else if (key == "service_tier") {
       walk::keep_name(into.service_tier, part);
+    } else if (key == "speed") {
+      walk::keep_name(into.speed, part);
+    } else if (key == "inference_geo") {
+      walk::keep_name(into.inference_geo, part);
+    } else if (key == "server_tool_use") {
+      walk::object_members(part, [&](std::string_view name, Value& count) {
+        if (name == "web_search_requests") walk::keep_billed(into.billed.web_searches, count);
+      });
     } else {
       read_counter(key, part, into.reported);
     }

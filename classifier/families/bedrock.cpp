@@ -75,9 +75,9 @@ void read_usage(Value& value, Reading& into) {
   std::optional<std::int64_t> written;
   walk::object_members(value, [&](std::string_view key, Value& part) {
     if (key == "inputTokens") {
-      walk::keep_count(now.input, part);
+      walk::keep_whole(now.input, part);
     } else if (key == "outputTokens") {
-      walk::keep_count(now.output, part);
+      walk::keep_whole(now.output, part);
     } else if (key == "cacheReadInputTokens" || key == "cacheReadInputTokenCount") {
       walk::keep_largest(cached, part);
     } else if (key == "cacheWriteInputTokens" || key == "cacheWriteInputTokenCount") {

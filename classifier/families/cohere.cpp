@@ -51,9 +51,28 @@ bool is_failure(std::string_view finish) { return finish.starts_with("ERROR") ||
 
 void read_counts(Value& value, Reported& reported) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
-    if (key == "input_tokens") walk::keep_count(reported.input, part);
-    if (key == "output_tokens") walk::keep_count(reported.output, part);
+    if (key == "input_tokens") walk::keep_whole(reported.input, part);
+    if (key == "output_tokens") walk::keep_whole(reported.output, part);
   });
+}
+
+/// The bill: image tokens are beside the input tokens, and an image is charged by them where there are any.
+void read_billed(Value& value, Reading& into) {
+  std::int64_t images = 0;
+  walk::object_members(value, [&](std::string_view key, Value& part) {
+    if (key == "input_tokens") {
+      walk::keep_whole(into.reported.input, part);
+    } else if (key == "output_tokens") {
+      walk::keep_whole(into.reported.output, part);
+    } else if (key == "image_tokens") {
+      walk::keep_billed(into.billed.image_input_apart, part);
+    } else if (key == "images") {
+      walk::keep_billed(images, part);
+    } else if (key == "search_units") {
+      walk::keep_billed(into.billed.queries, part);
+    }
+  });
+  into.billed.input_images = into.billed.image_input_apart > 0 ? 0 : images;
 }
 
 /// `usage`, or `meta` of those without one. What is billed is what is paid; `tokens` counts a preamble too.
@@ -63,7 +82,7 @@ void read_usage(Value& value, Reading& into) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
     if (key == "billed_units") {
       billed = true;
-      read_counts(part, into.reported);
+      read_billed(part, into);
     } else if (key == "tokens") {
       read_counts(part, counted);
     }

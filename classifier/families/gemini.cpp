@@ -47,19 +47,43 @@ bool among(const std::string_view (&words)[N], std::string_view word) {
   return std::ranges::find(words, word) != std::end(words);
 }
 
+/// [{"modality":"AUDIO","tokenCount":11}, …]: parts of the count beside it.
+void read_modalities(Value& value, std::int64_t& audio, std::int64_t& images) {
+  std::int64_t audio_sum = 0;
+  std::int64_t image_sum = 0;
+  walk::elements(value, [&](Value one) {
+    std::string modality;
+    std::int64_t tokens = 0;
+    walk::object_members(one, [&](std::string_view key, Value& part) {
+      if (key == "modality") modality = walk::text(part);
+      if (key == "tokenCount") walk::keep_billed(tokens, part);
+    });
+    if (modality == "AUDIO") audio_sum += tokens;
+    if (modality == "IMAGE") image_sum += tokens;
+  });
+  audio = audio_sum;
+  images = image_sum;
+}
+
 void read_usage(Value& value, Reading& into) {
   const bool object = walk::object_members(value, [&](std::string_view key, Value& part) {
     Reported& reported = into.reported;
     if (key == "promptTokenCount") {
-      walk::keep_count(reported.input, part);
+      walk::keep_whole(reported.input, part);
     } else if (key == "candidatesTokenCount") {
-      walk::keep_count(reported.output, part);
+      walk::keep_whole(reported.output, part);
     } else if (key == "thoughtsTokenCount") {
       walk::keep_count(reported.reasoning, part);
     } else if (key == "cachedContentTokenCount") {
       walk::keep_count(reported.cached, part);
     } else if (key == "toolUsePromptTokenCount") {
       walk::keep_count(reported.tool_input, part);
+    } else if (key == "promptTokensDetails") {
+      read_modalities(part, into.billed.audio_input, into.billed.image_input);
+    } else if (key == "cacheTokensDetails") {
+      read_modalities(part, into.billed.cached_audio_input, into.billed.cached_image_input);
+    } else if (key == "candidatesTokensDetails") {
+      read_modalities(part, into.billed.audio_output, into.billed.image_output);
     } else if (key == "trafficType" || key == "serviceTier") {
       walk::keep_name(into.service_tier, part);
     }

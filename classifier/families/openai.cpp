@@ -55,36 +55,103 @@ Effect effect_of(std::string_view type) {
 }
 
 /// `*_details`, whatever the front of its name: parts of the counts beside it.
-void read_details(Value value, Reported& reported, std::optional<std::int64_t>& cached) {
+void read_details(Value value, bool output, Reported& reported, std::optional<std::int64_t>& cached, Billed& billed) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
-    if (key == "cached_tokens") walk::keep_largest(cached, part);
-    if (key == "cache_write_tokens") walk::keep_count(reported.written, part);
-    if (key == "reasoning_tokens") walk::keep_count(reported.reasoning, part);
+    if (key == "cached_tokens") {
+      walk::keep_largest(cached, part);
+    } else if (key == "cache_write_tokens") {
+      walk::keep_count(reported.written, part);
+    } else if (key == "reasoning_tokens") {
+      walk::keep_count(reported.reasoning, part);
+    } else if (key == "audio_tokens") {
+      walk::keep_billed(output ? billed.audio_output : billed.audio_input, part);
+    } else if (key == "image_tokens") {
+      walk::keep_billed(output ? billed.image_output : billed.image_input, part);
+    } else if (key == "cached_tokens_details") {
+      walk::object_members(part, [&](std::string_view name, Value& inner) {
+        if (name == "audio_tokens") walk::keep_billed(billed.cached_audio_input, inner);
+        if (name == "image_tokens") walk::keep_billed(billed.cached_image_input, inner);
+      });
+    }
   });
+}
+
+/// What the answer says that it cost (OpenRouter, xAI, Perplexity).
+struct StatedCost {
+  std::string usd{};
+  std::string behind{};  // What the provider behind it took.
+  bool own_key = false;  // And from whom: from the owner of a key that was brought along.
+
+  void member(std::string_view key, Value& value) {
+    if (key == "cost" && std::string_view{value.raw_json_token()}.starts_with('{')) {
+      walk::object_members(value, [this](std::string_view name, Value& part) {
+        if (name == "total_cost") usd = walk::decimal(part);
+      });
+    } else if (key == "cost") {
+      usd = walk::decimal(value);
+    } else if (key == "cost_in_usd_ticks") {
+      if (const auto ticks = walk::count(value)) usd = std::to_string(*ticks) + "e-10";
+    } else if (key == "is_byok") {
+      own_key = walk::truth(value).value_or(false);
+    } else if (key == "cost_details") {
+      walk::object_members(value, [this](std::string_view name, Value& part) {
+        if (name == "upstream_inference_cost") behind = walk::decimal(part);
+      });
+    }
+  }
+
+  void keep(Reading& into) {
+    if (usd.empty()) return;
+    // With a key of one's own it is a fee, and alone it is not the cost.
+    into.stated_usd = own_key && behind.empty() ? std::string{} : std::move(usd);
+    into.stated_beside_usd = own_key ? std::move(behind) : std::string{};
+  }
+};
+
+/// Quantities beside tokens.
+void read_units(std::string_view key, Value& value, Billed& billed) {
+  if (key == "seconds" || key == "prompt_audio_seconds") {
+    walk::keep_seconds(billed.input_ms, value);
+  } else if (key == "num_sources_used" || key == "num_search_queries") {
+    walk::keep_billed(billed.web_searches, value);
+  } else if (key == "server_tool_use") {
+    walk::object_members(value, [&](std::string_view name, Value& part) {
+      if (name == "web_search_requests") walk::keep_billed(billed.web_searches, part);
+    });
+  }
 }
 
 void read_usage(Value value, Reading& into) {
   Reported now = into.reported;
   std::optional<std::int64_t> cached;
+  Billed billed = into.billed;
+  StatedCost stated;
   bool duration = false;
   bool any = false;
   const bool object = walk::object_members(value, [&](std::string_view key, Value& part) {
     any = true;
     if (key == "prompt_tokens" || key == "input_tokens") {
-      walk::keep_count(now.input, part);
+      walk::keep_whole(now.input, part);
     } else if (key == "completion_tokens" || key == "output_tokens") {
-      walk::keep_count(now.output, part);
+      walk::keep_whole(now.output, part);
     } else if (key == "total_tokens") {
       walk::keep_count(now.total, part);
     } else if (key == "cached_tokens" || key == "num_cached_tokens" || key == "prompt_cache_hit_tokens") {
       walk::keep_largest(cached, part);
+    } else if (key.starts_with("cost") || key == "is_byok") {
+      stated.member(key, part);
     } else if (key.ends_with("_details")) {
-      read_details(part, now, cached);
+      read_details(part, key.starts_with("completion") || key.starts_with("output"), now, cached, billed);
     } else if (key == "type") {
       duration = walk::text(part) == "duration";
+    } else {
+      read_units(key, part, billed);
     }
   });
-  if (!object || !any || duration) return;
+  if (!object || !any) return;
+  into.billed = billed;
+  stated.keep(into);
+  if (duration) return;
   if (cached) now.cached = cached;
   into.reported = now;
   into.usage_seen = true;
@@ -110,11 +177,16 @@ std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error,
   return walk::elements(value, [&](Value choice) {
     std::int64_t index = 0;
     std::string_view finish;
+    std::string_view stop;
+    bool says_finish = false;
     walk::object_members(choice, [&](std::string_view key, Value& part) {
       if (key == "index") {
         index = walk::count(part).value_or(0);
       } else if (key == "finish_reason") {
         finish = walk::text(part);
+        says_finish = true;
+      } else if (key == "stop_reason") {
+        stop = walk::text(part);
       } else if (key == "delta" || key == "message") {
         read_delta(part, into);
       } else if (key == "text") {
@@ -124,6 +196,8 @@ std::optional<std::size_t> read_choices(Value value, Reading& into, bool& error,
       }
     });
     into.choices.begun(static_cast<std::uint64_t>(index));
+    // Mistral's models on Bedrock have no other word for it; beside a finish reason it is the text that stopped it.
+    if (!says_finish) finish = stop;
     if (finish.empty()) return;
     if (std::ranges::find(kFailures, finish) != std::end(kFailures)) failure = finish;
     into.choices.ended(static_cast<std::uint64_t>(index));
@@ -139,6 +213,8 @@ struct Walker {
   std::string_view status{};
   std::string_view incomplete{};
   std::optional<std::size_t> choices{};
+  std::int64_t images = 0;    // That were made.
+  std::int64_t searches = 0;  // Of the web, by the provider's own tool.
   bool error = false;
   bool answers = false;  // A member is there that only an answer has.
   bool flat = false;     // So is one that only an error has, at the top.
@@ -179,14 +255,79 @@ struct Walker {
       walk::object_members(value, [this](std::string_view name, Value& part) {
         if (name == "usage") read_usage(part, into);
       });
+    } else if (key == "id" || key == "results" || key == "text") {
+      answers = true;
+    } else if (key == "data") {
+      answers = true;
+      read_data(value);
     } else if (key == "output") {
       answers = true;
-      into.any_content = walk::holds_something(value) || into.any_content;
-    } else if (key == "id" || key == "data" || key == "results" || key == "text") {
-      answers = true;
+      read_output(value);
+    } else if (key == "tokens_evaluated" || key == "tokens_predicted") {
+      // llama.cpp's own form.
+      walk::keep_whole(key == "tokens_evaluated" ? into.reported.input : into.reported.output, value);
+      into.usage_seen = into.usage_changed = true;
+    } else if (key == "usage_info") {
+      walk::object_members(value, [this](std::string_view name, Value& part) {
+        if (name == "pages_processed") walk::keep_billed(into.billed.pages, part);
+      });
     } else if (key == "message" || key == "detail") {
       flat = flat || walk::holds_something(value);
     }
+  }
+
+  /// Images, among all that may be listed there: what has a name or words beside its URL was found, not made.
+  void read_data(Value& value) {
+    walk::elements(value, [this](Value one) {
+      bool image = false;
+      bool found = false;
+      walk::object_members(one, [&](std::string_view key, Value& part) {
+        found = found || key == "id" || key == "object" || key == "title" || key == "text" || key == "content";
+        image = image || ((key == "b64_json" || key == "url") && walk::holds_something(part));
+      });
+      images += image && !found ? 1 : 0;
+    });
+  }
+
+  /// Items of a response. Opening a page that was found is no search.
+  void read_output(Value& value) {
+    if (!value.raw_json_token().starts_with('[')) {
+      into.any_content = walk::holds_something(value) || into.any_content;
+      return;
+    }
+    std::int64_t count = 0;
+    walk::elements(value, [&](Value item) {
+      into.any_content = true;
+      bool search = false;
+      bool counts = true;
+      walk::object_members(item, [&](std::string_view key, Value& part) {
+        if (key == "type") {
+          search = walk::text(part) == "web_search_call";
+        } else if (key == "status") {
+          counts = counts && walk::text(part) != "failed";
+        } else if (key == "action") {
+          walk::object_members(part, [&](std::string_view name, Value& inner) {
+            if (name == "type") counts = counts && walk::text(inner) == "search";
+          });
+        }
+      });
+      count += search && counts ? 1 : 0;
+    });
+    searches = std::max(searches, count);
+  }
+
+  /// What the usage does not say and the rest of the answer does.
+  void keep_billed() {
+    if (type == "image_generation.completed" || type == "image_edit.completed")
+      images = std::max<std::int64_t>(images, 1);
+    Billed& billed = into.billed;
+    billed.web_searches = std::max(billed.web_searches, searches);
+    const std::int64_t output = into.reported.output.value_or(0);
+    // Without details, all output is what was asked for.
+    const bool split = billed.image_output > 0 || billed.audio_output > 0;
+    if (images > 0 && !into.reported.input && !into.reported.output) billed.output_images = images;
+    if (images > 0 && !split) billed.image_output = std::max<std::int64_t>(output, 0);
+    if (type == "speech.audio.done" && !split) billed.audio_output = std::max<std::int64_t>(output, 0);
   }
 
   /// Flat errors have little to be known by: {"object":"error","message":…}.
@@ -222,6 +363,7 @@ bool read_answer(PaddedJson json, Reading& into) {
       Walker walker{.into = into};
       if (!walker.walk(object)) return false;
       walker.keep_finish();
+      walker.keep_billed();
       walker.keep_error(json);
       if (into.finish == kByPolicy) into.ended_by_policy();
       return true;
@@ -242,6 +384,7 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
       if (effect == Effect::Content) into.content = true;
       if (effect == Effect::Completed || effect == Effect::Failed) into.terminal = into.complete = true;
       if (into.terminal) walker.keep_finish();
+      walker.keep_billed();
       walker.keep_error(json);
       if (effect == Effect::Failed || walker.is_flat()) {
         into.error = json.text;

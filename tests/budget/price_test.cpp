@@ -327,6 +327,22 @@ TEST(Cost, multiplies_tokens_by_what_the_answer_says_and_nothing_else) {
   }
 }
 
+TEST(Cost, says_so_where_a_modifier_has_no_factor) {
+  const Price price = price_of({table(Tier::Standard, budget::kAnyPrompt, {{Meter::Input, 1'000'000}})},
+                               {{"us", 1'100'000}, {"eu", 1'100'000}});
+  const TokenCounts kTokens{.input = 1000};
+  const auto cost = [&](const std::vector<std::string_view>& modifiers, std::string_view region) {
+    return cost_of(&price, {.modifiers = modifiers, .region = region}, kTokens);
+  };
+  EXPECT_FALSE(cost({"us", "Global", "not_available", ""}, "").plain_for_tier);
+  EXPECT_TRUE(cost({"fast"}, "").plain_for_tier) << "no factor for it: the plain price was taken";
+  EXPECT_EQ(cost({"fast"}, "").total, NanoUsd{1'000'000});
+  EXPECT_FALSE(cost({}, "apac").plain_for_tier) << "a region without a factor costs as much as any";
+  EXPECT_EQ(cost({}, "eu").total, NanoUsd{1'100'000});
+  EXPECT_EQ(cost({"us"}, "us").total, NanoUsd{1'100'000}) << "said twice, counted once";
+  EXPECT_EQ(cost({"us"}, "eu").total, NanoUsd{1'210'000});
+}
+
 TEST(Cost, knows_units_beside_tokens) {
   const Price price = plain({{Meter::InputSecond, 100'000'000},
                              {Meter::OutputSecond, 400'000'000'000},
@@ -363,14 +379,13 @@ TEST(Cost, charges_a_fee_for_each_request_where_a_model_has_one) {
 TEST(Cost, that_the_provider_states_beats_every_table) {
   const Price price = plain({{Meter::Input, 1'000'000}});
   for (const Price* one : {&price, static_cast<const Price*>(nullptr)}) {
-    const Cost cost = cost_of(one, {}, TokenCounts{.input = 10}, {.stated = NanoUsd{42}});
+    const Cost cost = cost_of(one, {.stated = NanoUsd{42}}, TokenCounts{.input = 10});
     EXPECT_TRUE(cost.stated);
     EXPECT_EQ(cost.total, NanoUsd{42});
     EXPECT_TRUE(cost.charges.empty());
   }
-  EXPECT_EQ(cost_of(nullptr, {}, std::nullopt, {.stated = NanoUsd{0}}).total, NanoUsd{0})
-      << "it says that it is free";
-  EXPECT_EQ(cost_of(&price, {}, TokenCounts{.input = 1}, {.stated = NanoUsd{-1}}).total, NanoUsd{1000});
+  EXPECT_EQ(cost_of(nullptr, {.stated = NanoUsd{0}}, std::nullopt).total, NanoUsd{0}) << "it says that it is free";
+  EXPECT_EQ(cost_of(&price, {.stated = NanoUsd{-1}}, TokenCounts{.input = 1}).total, NanoUsd{1000});
 }
 
 TEST(Cost, is_rounded_once_and_half_up) {
@@ -417,7 +432,7 @@ struct Used {
 };
 
 // Adds so many of one disjoint kind; returns how many kinds there are.
-constexpr std::size_t kKinds = 14;
+constexpr std::size_t kKinds = 19;
 void add(Used& used, std::size_t kind, std::int64_t count) {
   TokenCounts& tokens = used.tokens;
   Billed& billed = used.billed;
@@ -468,6 +483,22 @@ void add(Used& used, std::size_t kind, std::int64_t count) {
     case 13:
       billed.web_searches += count;
       break;
+    case 14:
+      billed.image_input_apart += count;
+      break;
+    case 15:
+      billed.output_ms += count;
+      break;
+    case 16:
+      billed.input_images += count;
+      break;
+    case 17:
+      billed.output_images += count;
+      break;
+    case 18:
+      both(billed.audio_input, tokens.input);
+      both(billed.cached_audio_input, tokens.cached_input);
+      break;
     default:
       FAIL();
   }
@@ -503,7 +534,9 @@ TEST(Cost, of_the_whole_is_the_sum_of_its_disjoint_parts) {
     std::int64_t sum = 0;
     for (std::size_t kind = 0; kind < kKinds; ++kind) {
       Used part;
-      const auto count = static_cast<std::int64_t>(random() % 12) * 1000;
+      // Milliseconds at a price per second: only whole thousands of seconds come out even.
+      const std::int64_t unit = kind == 10 || kind == 15 ? 1'000'000 : 1000;
+      const auto count = static_cast<std::int64_t>(random() % 12) * unit;
       add(part, kind, count);
       add(whole, kind, count);
       sum += cost_of(&price, {}, part.tokens, part.billed).total->value;
@@ -515,7 +548,7 @@ TEST(Cost, of_the_whole_is_the_sum_of_its_disjoint_parts) {
     EXPECT_EQ(parts, sum);
     std::int64_t tokens = 0;
     for (const budget::Charge& charge : cost.charges) tokens += budget::is_token(charge.meter) ? charge.quantity : 0;
-    EXPECT_EQ(tokens, whole.tokens.input + whole.tokens.output);
+    EXPECT_EQ(tokens, whole.tokens.input + whole.tokens.output + whole.billed.image_input_apart);
   }
 }
 

@@ -260,4 +260,200 @@ TEST(ReadUsage, the_service_tier_is_told_as_named) {
       "ON_DEMAND_FLEX");
 }
 
+classifier::Usage usage_in(std::string_view dialect, std::string_view path, std::string_view body) {
+  const classifier::Headers none;
+  const classifier::Dialect& d = *classifier::find_dialect(dialect);
+  return d.read(d.endpoint("POST", path), {.status = 200, .headers = &none, .body = body}).usage;
+}
+
+TEST(ReadUsage, what_is_billed_beside_plain_tokens_is_told_apart) {
+  using classifier::Billed;
+  const struct {
+    std::string_view name;
+    std::string_view dialect;
+    std::string_view path;
+    std::string_view body;
+    Billed want;
+  } kCases[] = {
+      {"audio in and out",
+       "openai",
+       "/v1/chat/completions",
+       R"({"usage":{"prompt_tokens":28,"completion_tokens":117,"prompt_tokens_details":{"audio_tokens":11,"cached_tokens":0,"image_tokens":3,"cached_tokens_details":{"audio_tokens":2}},"completion_tokens_details":{"audio_tokens":90}}})",
+       {.audio_input = 11, .cached_audio_input = 2, .image_input = 3, .audio_output = 90}},
+      {"images by tokens",
+       "openai",
+       "/v1/images/generations",
+       R"({"data":[{"b64_json":"iVBO"}],"usage":{"input_tokens":50,"input_tokens_details":{"image_tokens":40,"text_tokens":10},"output_tokens":4160,"output_tokens_details":{"image_tokens":4000,"text_tokens":160}}})",
+       {.image_input = 40, .image_output = 4000}},
+      {"images by tokens, all of the output without details",
+       "openai",
+       "/v1/images/generations",
+       R"({"data":[{"b64_json":"iVBO"}],"usage":{"input_tokens":50,"output_tokens":4160}})",
+       {.image_output = 4160}},
+      {"images by the piece",
+       "openai",
+       "/v1/images/generations",
+       R"({"created":1,"data":[{"url":"https://e.org/1"},{"url":"https://e.org/2"}]})",
+       {.output_images = 2}},
+      {"documents are no images",
+       "openai",
+       "/v1/documents/search",
+       R"({"data":[{"id":"d1","url":"https://e.org/1"},{"url":"https://e.org/2","title":"x"}]})",
+       {}},
+      {"embeddings are no images",
+       "openai",
+       "/v1/embeddings",
+       R"({"data":[{"index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":5,"total_tokens":5}})",
+       {}},
+      {"a transcript by seconds",
+       "openai",
+       "/v1/audio/transcriptions",
+       R"({"text":"hello","usage":{"type":"duration","seconds":12.5}})",
+       {.input_ms = 12'500}},
+      {"audio of a chat by seconds",
+       "mistral",
+       "/v1/chat/completions",
+       R"({"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1,"prompt_audio_seconds":3}})",
+       {.input_ms = 3'000}},
+      {"pages",
+       "mistral",
+       "/v1/ocr",
+       R"({"pages":[],"usage_info":{"pages_processed":7,"doc_size_bytes":9}})",
+       {.pages = 7}},
+      {"searches of a response, pages that were opened left out",
+       "openai",
+       "/v1/responses",
+       R"({"output":[{"type":"web_search_call","status":"completed","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"web_search_call","status":"failed"},{"type":"web_search_call"}],"usage":{"input_tokens":5,"output_tokens":1}})",
+       {.web_searches = 2}},
+      {"searches of a message",
+       "anthropic",
+       "/v1/messages",
+       R"({"content":[],"usage":{"input_tokens":5,"output_tokens":1,"server_tool_use":{"web_search_requests":3,"web_fetch_requests":9}}})",
+       {.web_searches = 3}},
+      {"modalities",
+       "gemini",
+       "/v1beta/models/m:generateContent",
+       R"({"usageMetadata":{"promptTokenCount":300,"candidatesTokenCount":50,"promptTokensDetails":[{"modality":"TEXT","tokenCount":20},{"modality":"AUDIO","tokenCount":200},{"modality":"IMAGE","tokenCount":80}],"cacheTokensDetails":[{"modality":"AUDIO","tokenCount":100}],"candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":50}]}})",
+       {.audio_input = 200, .cached_audio_input = 100, .image_input = 80, .image_output = 50}},
+      {"search units",
+       "cohere",
+       "/v2/rerank",
+       R"({"results":[],"meta":{"billed_units":{"search_units":4}}})",
+       {.queries = 4}},
+      {"image tokens beside the input",
+       "cohere",
+       "/v2/embed",
+       R"({"embeddings":{},"meta":{"billed_units":{"input_tokens":6,"images":1,"image_tokens":700}}})",
+       {.image_input_apart = 700}},
+      {"junk says nothing",
+       "openai",
+       "/v1/chat/completions",
+       R"({"usage":{"prompt_tokens":28,"completion_tokens":1,"prompt_tokens_details":{"audio_tokens":-3},"num_sources_used":"x","seconds":"y"}})",
+       {}},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(usage_in(c.dialect, c.path, c.body).billed, c.want) << c.name;
+}
+
+TEST(ReadUsage, a_cost_that_the_answer_states_keeps_its_digits) {
+  const struct {
+    std::string_view usage;
+    std::string_view stated;
+    std::string_view beside;
+  } kCases[] = {
+      {R"("cost":0.0079)", "0.0079", ""},
+      {R"("cost" : 1.2e-05 )", "1.2e-05", ""},
+      {R"("cost":0)", "0", ""},
+      {R"("cost":"0.5")", "0.5", ""},
+      {R"("cost":0.01,"is_byok":false,"cost_details":{"upstream_inference_cost":0.01})", "0.01", ""},
+      {R"("cost":0.01,"is_byok":true,"cost_details":{"upstream_inference_cost":0.2})", "0.01", "0.2"},
+      {R"("cost":0.01,"is_byok":true,"cost_details":{"upstream_inference_cost":null})", "", ""},
+      {R"("cost_in_usd_ticks":37756000)", "37756000e-10", ""},
+      {R"("cost":{"request_cost":0.005,"total_cost":0.0061})", "0.0061", ""},
+      {R"("cost":null)", "", ""},
+      {R"("cost":-1)", "", ""},
+      {R"("cost":true)", "", ""},
+  };
+  for (const auto& c : kCases) {
+    const classifier::Usage usage =
+        usage_in("openrouter",
+                 "/v1/chat/completions",
+                 R"({"usage":{"prompt_tokens":1,"completion_tokens":1,)" + std::string{c.usage} + "}}");
+    EXPECT_EQ(usage.stated_usd, c.stated) << c.usage;
+    EXPECT_EQ(usage.stated_beside_usd, c.beside) << c.usage;
+  }
+}
+
+TEST(ReadUsage, null_is_unknown_and_not_zero) {
+  const auto openai = [](std::string_view usage) {
+    return usage_in("openai", "/v1/chat/completions", "{\"usage\":{" + std::string{usage} + "}}");
+  };
+  const classifier::Usage input = openai(R"("prompt_tokens":null,"completion_tokens":5,"total_tokens":9)");
+  EXPECT_EQ(input.tokens, std::nullopt);
+  EXPECT_TRUE(input.tokens_unknown);
+  EXPECT_EQ(openai(R"("prompt_tokens":7,"completion_tokens":null)").tokens, std::nullopt);
+  EXPECT_EQ(openai(R"("prompt_tokens":7,"completion_tokens":null,"total_tokens":9)").tokens,
+            (TokenCounts{.input = 7, .output = 2}))
+      << "the total tells";
+  EXPECT_EQ(
+      openai(R"("prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":null})").tokens,
+      (TokenCounts{.input = 7, .output = 2}))
+      << "a part of null is none";
+  EXPECT_FALSE(openai(R"("prompt_tokens":7)").tokens_unknown);
+  EXPECT_EQ(usage_in("anthropic", "/v1/messages", R"({"content":[],"usage":{"input_tokens":null,"output_tokens":5}})")
+                .tokens,
+            std::nullopt);
+}
+
+TEST(ReadUsage, null_in_a_later_event_takes_nothing_back) {
+  const classifier::Dialect& d = *classifier::find_dialect("anthropic");
+  const classifier::Endpoint endpoint = d.endpoint("POST", "/v1/messages");
+  const classifier::Headers head{{"content-type", "text/event-stream"}};
+  const auto reader = d.stream_reader(endpoint, {}, head, false);
+  reader->feed(
+      "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n"
+      "data: {\"type\":\"message_delta\",\"usage\":{\"input_tokens\":null,\"output_tokens\":5,"
+      "\"server_tool_use\":{\"web_search_requests\":2}}}\n\n"
+      "data: {\"type\":\"message_stop\"}\n\n");
+  EXPECT_EQ(reader->usage().tokens, (TokenCounts{.input = 9, .output = 5}));
+  EXPECT_EQ(reader->usage().billed, classifier::Billed{.web_searches = 2});
+}
+
+TEST(ReadUsage, what_changes_the_price_is_told_as_named) {
+  const classifier::Usage claude =
+      usage_in("anthropic",
+               "/v1/messages",
+               R"({"content":[],"usage":{"input_tokens":1,"output_tokens":1,"speed":"fast","inference_geo":"us"}})");
+  EXPECT_EQ(claude.speed, "fast");
+  EXPECT_EQ(claude.inference_geo, "us");
+  const classifier::Dialect& vertex = *classifier::find_dialect("vertex");
+  const auto region = [&](const std::string& location) {
+    const std::string path =
+        "/v1/projects/p/locations/" + location + "/publishers/anthropic/models/claude-haiku-4-5:rawPredict";
+    return vertex.read_request(vertex.endpoint("POST", path), path, "", {}).region;
+  };
+  EXPECT_EQ(region("us-east5"), "regional");
+  EXPECT_EQ(region("eu"), "regional");
+  EXPECT_EQ(region("global"), "");
+}
+
+TEST(ReadUsage, llama_cpp_and_mistral_on_bedrock_have_words_of_their_own) {
+  EXPECT_EQ(usage_in("llamacpp",
+                     "/completion",
+                     R"({"content":"hi","stop":true,"tokens_evaluated":12,"tokens_predicted":3,"tokens_cached":14})")
+                .tokens,
+            (TokenCounts{.input = 12, .output = 3}));
+  EXPECT_EQ(
+      usage_in("bedrock",
+               "/model/mistral.mistral-large-2407-v1:0/invoke",
+               R"({"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"stop_reason":"length"}]})")
+          .finish,
+      "length");
+  EXPECT_EQ(
+      usage_in("vllm",
+               "/v1/chat/completions",
+               R"({"choices":[{"index":0,"message":{"content":"hi"},"stop_reason":"END","finish_reason":"stop"}]})")
+          .finish,
+      "stop");
+}
+
 }  // namespace

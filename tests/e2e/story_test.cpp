@@ -161,6 +161,29 @@ TEST(EndToEnd, what_failed_attempts_cost_is_told_too) {
   EXPECT_EQ(got.header("callgate-cost-usd"), line.at("cost_usd"));
 }
 
+TEST(EndToEnd, searches_and_a_stated_cost_reach_header_and_line) {
+  House house;
+  house.provider.script(
+      R"([{"answer":{"json":{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":100,"service_tier":"standard","server_tool_use":{"web_search_requests":2}}}}}])");
+  const Response searched = http("POST",
+                                 house.callgate.data_url() + "/anthropic/v1/messages",
+                                 R"({"model":"claude-sonnet-4-5","max_tokens":9,"messages":[]})");
+  EXPECT_EQ(searched.header("callgate-cost-usd"), "0.0245") << "tokens, and two searches at 0.01 each";
+  const Json line = house.call_line();
+  EXPECT_EQ(line.at("cost_usd"), "0.0245");
+  EXPECT_EQ(line.at("billed"), (Json{{"web_searches", 2}}));
+  EXPECT_EQ(line.at("attempts").at(0).at("cost_source"), "table");
+  EXPECT_EQ(line.at("attempts").at(0).at("cost_tier"), "standard");
+
+  house.provider.script(
+      R"([{"answer":{"json":{"id":"gen-1","object":"chat.completion","model":"no/such-model","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2300,"completion_tokens":40,"total_tokens":2340,"cost":0.0079}}}}])");
+  const Response stated = http("POST", house.chat(), kUnary);
+  EXPECT_EQ(stated.header("callgate-cost-usd"), "0.0079");
+  const Json other = house.call_line();
+  EXPECT_EQ(other.at("cost_usd"), "0.0079");
+  EXPECT_EQ(other.at("attempts").at(0).at("cost_source"), "provider");
+}
+
 TEST(EndToEnd, a_resumable_upload_stays_with_us) {
   House house;
   house.provider.script(

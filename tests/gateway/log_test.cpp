@@ -94,7 +94,8 @@ CallRecord answered() {
                       .took = 8'269'100us,
                       .provider_request_id = "req_011B",
                       .cost = budget::NanoUsd{9'315'000},
-                      .cost_source = "table"}};
+                      .cost_source = "table",
+                      .cost_tier = "standard"}};
   record.cost = budget::NanoUsd{9'315'000};
   record.usage.tokens = classifier::TokenCounts{.input = 4908, .cached_input = 4096, .output = 377, .reasoning = 120};
   record.usage.model = "claude-sonnet-4-5-20250929";
@@ -255,6 +256,7 @@ TEST(Log, only_what_is_on_the_list_can_be_seen) {
   record.attempts[0].detail = std::string(200, 'd') + "CANARY-DETAIL";
   record.attempts[1].provider_request_id = std::string(128, 'i') + "CANARY-REQUEST-ID";
   record.usage.finish = std::string(64, 'f') + "CANARY-FINISH";
+  record.usage.speed = record.usage.inference_geo = record.usage.stated_usd = "CANARY-TERMS";
   for (const auto options : {kJson, kText}) {
     const std::string line = line_of(record, options);
     EXPECT_EQ(line.find("CANARY"), std::string::npos) << line;
