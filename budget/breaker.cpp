@@ -12,6 +12,7 @@ namespace {
 constexpr Milliseconds kRowLastsAtLeast{1'000};
 constexpr Milliseconds kProbeDeadlineMin{30'000};
 constexpr double kJitter = 0.2;  // Of open_for, on top of it.
+constexpr int kSooner = 8;       // So much shorter is the opening of an upstream that still answers.
 
 void check(const BreakerPolicy& policy) {
   assert(policy.window > Milliseconds::zero());
@@ -30,12 +31,14 @@ class Breaker::Core final : public TicketDesk {
   void success(std::uint64_t number, TimePoint now) override {
     if (number != generation) return;
     if (!opened_at) {
+      --in_flight;
       outcomes.add_whole(now);
       row = 0;
       return;
     }
     outcomes.clear();
     row = 0;
+    in_flight = 0;
     opened_at.reset();
     probe_until.reset();
     closed_at = now;
@@ -45,24 +48,24 @@ class Breaker::Core final : public TicketDesk {
   void failure(std::uint64_t number, TimePoint now, double roll) override {
     assert(roll >= 0.0 && roll < 1.0);
     if (number != generation) return;
+    ++row;
     if (opened_at) {
       ++transitions.reopened;
       return open(now, roll);
     }
+    --in_flight;
     outcomes.add_whole(now);
     outcomes.add_part(now);
-    if (row == 0) row_began = now;
-    ++row;
+    if (row == 1) row_began = now;
 
     const auto all = outcomes.whole(now);
-    if (all >= policy.min_calls &&
-        static_cast<double>(outcomes.part(now)) >= policy.failure_share * static_cast<double>(all)) {
+    if (all >= policy.min_calls && is_share(outcomes.part(now), all)) {
       ++transitions.opened_by_share;
       reason = Reason::FailureShare;
       return open(now, roll);
     }
     // Many calls that break in one moment are one incident: a lost connection carries a hundred streams.
-    if (row >= policy.consecutive && now - row_began >= kRowLastsAtLeast) {
+    if (row >= policy.consecutive && now - row_began >= kRowLastsAtLeast && is_share(row, row)) {
       ++transitions.opened_by_row;
       reason = Reason::Consecutive;
       open(now, roll);
@@ -70,7 +73,14 @@ class Breaker::Core final : public TicketDesk {
   }
 
   void neutral(std::uint64_t number) override {
-    if (number == generation) probe_until.reset();
+    if (number != generation) return;
+    if (!opened_at) --in_flight;
+    probe_until.reset();
+  }
+
+  /// Failures end at once and answers take their time: what is still under way may yet be an answer.
+  [[nodiscard]] bool is_share(std::int64_t failures, std::int64_t ended) const {
+    return static_cast<double>(failures) >= policy.failure_share * static_cast<double>(ended + in_flight);
   }
 
   void open(TimePoint now, double roll) {
@@ -79,12 +89,15 @@ class Breaker::Core final : public TicketDesk {
     opening_roll = roll;
     probe_until.reset();
     probed = false;
+    in_flight = 0;  // They count for nothing any more.
+    // As long as one of the last few was answered, it is not down, but failing much.
+    is_down = row >= policy.consecutive;
   }
 
   /// Of the present opening.
   [[nodiscard]] TimePoint open_until() const {
     assert(opened_at);
-    const std::chrono::nanoseconds least = policy.open_for;
+    const std::chrono::nanoseconds least = std::chrono::nanoseconds{policy.open_for} / (is_down ? 1 : kSooner);
     const auto more = kJitter * opening_roll * static_cast<double>(least.count());
     return *opened_at + least + std::chrono::nanoseconds{static_cast<std::int64_t>(more)};
   }
@@ -102,7 +115,10 @@ class Breaker::Core final : public TicketDesk {
 
   Ticket begin(const std::shared_ptr<Core>& self, TimePoint now) {
     assert(may_begin(now));
-    if (!opened_at) return Ticket{self, generation, false};
+    if (!opened_at) {
+      ++in_flight;
+      return Ticket{self, generation, false};
+    }
     if (!probed) {
       half_opened_at = open_until();
       ++transitions.half_opened;
@@ -114,12 +130,14 @@ class Breaker::Core final : public TicketDesk {
 
   BreakerPolicy policy;
   ShareWindow outcomes;  // Whole: outcomes; part: failures.
-  int row = 0;           // Failures with no success between.
+  int row = 0;           // Failures with no success between, probes' too.
+  std::int64_t in_flight = 0;  // Tickets of the present closed state that are out.
   TimePoint row_began{};
 
   std::uint64_t generation = 0;        // Moves at every opening and probe.
   std::optional<TimePoint> opened_at;  // Nothing: closed.
   double opening_roll = 0.0;
+  bool is_down = true;  // At the present opening nothing had been answered of late.
   bool probed = false;  // Since the present opening.
   TimePoint half_opened_at{};
   std::optional<TimePoint> probe_until;  // A probe is out, until then at the latest.

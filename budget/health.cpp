@@ -13,6 +13,7 @@ constexpr std::size_t kMostBreakers = 1'000;
 constexpr std::size_t kMostPauses = 4'096;
 // Whoever waited for a breaker goes within this after its closing, not in one burst on what has just come back.
 constexpr double kReturnSpreadNs = 1e9;
+constexpr Milliseconds kLookAgain{1'000};
 constexpr char kPart = '\0';
 constexpr std::array<std::string_view, 6> kHeldNames = {"no", "pause", "pace", "breaker", "quarantine", "retry_budget"};
 
@@ -124,13 +125,17 @@ Standing Health::look(const Candidate& candidate, bool again, Waiter& waiter, Ti
 
   Pause& wait = pause(candidate);
   if (!wait.may_probe(now)) {
+    const auto probe = wait.next_probe(now);
+    if (wait.scouting())
+      return {Held::Pause, probe.value_or(now + kLookAgain), std::max(now, wait.until()), {}};
     const auto mine = waiter.place(&wait);
-    if (mine && now < *mine) return {Held::Pause, *mine, wait.until(), {}};
-    if (wait.paused(now)) {
-      TimePoint when = wait.release(now, roll);
-      waiter.keep(&wait, when);
-      if (const auto probe = wait.next_probe(now)) when = std::min(when, *probe);
-      return {Held::Pause, when, wait.until(), {}};
+    if (mine && now < *mine) return {Held::Pause, probe ? std::min(*mine, *probe) : *mine, wait.until(), {}};
+    if (wait.paused(now) || !mine) {
+      const TimePoint when = wait.release(now, roll);
+      if (when > now) {
+        waiter.keep(&wait, when);
+        return {Held::Pause, probe ? std::min(when, *probe) : when, wait.until(), {}};
+      }
     }
     waiter.forget(&wait);
     if (const TimePoint next = wait.next(now); next > now) return {Held::Pace, next, next, {}};
@@ -195,6 +200,7 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
   if (after == Breaker::State::Closed && probing) events.push_back(closing_of(candidate));
 
   Pause& wait = pause(candidate);
+  if (ended.good) wait.answered(now);
   const bool paused_before = wait.paused(now);
   if (ended.hint && !ended.good) {
     pass.pause.is_open() ? wait.renew(pass.pause, now + *ended.hint, now, *ended.hint)
@@ -208,7 +214,9 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
                         wait.until()});
     }
   } else {
-    pass.pause.settle(result, now, roll);
+    // Refused once more, though without a word of how long: not at once again.
+    const bool refused = ended.cls == Class::RateLimited && !ended.good;
+    pass.pause.settle(refused ? Result::Failure : result, now, roll);
   }
 
   if (Quarantine* held = quarantine(candidate)) {

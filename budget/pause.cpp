@@ -9,6 +9,8 @@ namespace budget {
 namespace {
 
 constexpr Milliseconds kSpreadMin{1'000};
+constexpr Milliseconds kScoutDeadline{30'000};  // For the one that goes first after a second pause in a row.
+constexpr Milliseconds kScoutAgain{1'000};      // After one that failed otherwise.
 // Its multiples, taken modulo 1, lie evenly in [0, 1) after any number of them.
 constexpr double kGoldenPart = 0.6180339887498949;
 constexpr std::int64_t kFewLeft = 5;
@@ -23,6 +25,7 @@ class Pause::Core final : public TicketDesk {
     if (number != generation) return;
     probe_until.reset();
     if (!paused(now)) return;
+    scouting = false;
     // All who wait are called together now: they are spread as after a wait that is over at once.
     until = now;
     length = Milliseconds::zero();
@@ -33,7 +36,7 @@ class Pause::Core final : public TicketDesk {
   void failure(std::uint64_t number, TimePoint now, double /*roll*/) override {
     if (number != generation) return;
     probe_until.reset();
-    probe_at = now + kPauseProbeEvery;
+    probe_at = now + (scouts(now) ? kScoutAgain : kPauseProbeEvery);
   }
 
   void neutral(std::uint64_t number) override {
@@ -46,18 +49,25 @@ class Pause::Core final : public TicketDesk {
     length = told;
     places = 0;
     called_until = TimePoint::min();
-    probe_at = now + kPauseProbeEvery;
+    // The second in a row without an answer between: the first one's end did not help, so one finds out for all.
+    scouting = barren && end > now;
+    barren = true;
+    probe_at = scouting ? std::min(end, now + kPauseProbeEvery) : now + kPauseProbeEvery;
     probe_until.reset();
   }
 
   void hint(TimePoint end, TimePoint now, Milliseconds told) {
     if (end <= now) return;
     if (!paused(now)) return set(end, now, told);
+    if (scouting && now >= until) return set(end, now, told);
+    if (scouting && probe_at == until) probe_at = std::max(until, end);
     until = std::max(until, end);
     length = std::max(length, told);
   }
 
-  [[nodiscard]] bool paused(TimePoint now) const { return now < until; }
+  [[nodiscard]] bool paused(TimePoint now) const { return now < until || scouting; }
+  /// The pause itself is over, and it is only for a scout to say that it is.
+  [[nodiscard]] bool scouts(TimePoint now) const { return scouting && now >= until; }
 
   /// The next of all places behind the end, the first of a pause at random.
   TimePoint take_place(double roll) {
@@ -73,6 +83,9 @@ class Pause::Core final : public TicketDesk {
   TimePoint called_until = TimePoint::min();  // After a probe's success: those who ask before it are spread too.
   std::uint64_t places = 0;                   // Taken in this pause.
   double place = 0.0;                         // The last of them, in [0, 1).
+
+  bool barren = false;    // No answer has come since the last pause was set.
+  bool scouting = false;  // This pause ends with the success of the one that goes first.
 
   std::uint64_t generation = 0;  // Moves with every pause and every probe.
   TimePoint probe_at{};
@@ -110,7 +123,14 @@ void Pause::announced(std::int64_t remaining, std::int64_t limit, Milliseconds r
 
 void Pause::went(TimePoint now) { core_->last_went = now; }
 
+void Pause::answered(TimePoint now) {
+  core_->barren = false;
+  if (core_->scouts(now)) core_->success(core_->generation, now);
+}
+
 bool Pause::paused(TimePoint now) const { return core_->paused(now); }
+
+bool Pause::scouting() const { return core_->scouting; }
 
 TimePoint Pause::until() const { return core_->until; }
 
@@ -133,13 +153,13 @@ bool Pause::may_probe(TimePoint now) const {
 
 Ticket Pause::probe(TimePoint now) {
   assert(may_probe(now));
-  core_->probe_until = now + kPauseProbeEvery;
+  core_->probe_until = now + (core_->scouts(now) ? kScoutDeadline : kPauseProbeEvery);
   return Ticket{core_, ++core_->generation, true};
 }
 
 std::optional<TimePoint> Pause::next_probe(TimePoint now) const {
   const TimePoint next = core_->probe_until.value_or(core_->probe_at);
-  if (!core_->paused(now) || next >= core_->until) return std::nullopt;
+  if (!core_->paused(now) || (next >= core_->until && !core_->scouting)) return std::nullopt;
   return next;
 }
 

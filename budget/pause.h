@@ -15,6 +15,9 @@ inline constexpr Milliseconds kPauseProbeEvery{600'000};
 
 /// One (credential, limit group). Single-threaded. It never ends early, except by the success of a probe.
 ///
+/// A second pause in a row, with no answer between, ends in another way: one call goes first (a probe, see below), and
+/// the others follow when it is answered. Else each end of a pause would cost as many refusals as there are who wait.
+///
 /// Two things keep an attempt back: the pause, and the pace at which the last few requests before the provider's
 /// reset are spread. next() names the end of both. A waiter asks release() once for its own moment, sleeps, and asks
 /// next() again: if the pause has been prolonged meanwhile, it asks release() anew.
@@ -34,8 +37,12 @@ class Pause {
   void announced(std::int64_t remaining, std::int64_t limit, Milliseconds reset_in, TimePoint now);
   /// An attempt begins: the pace counts from here.
   void went(TimePoint now);
+  /// An attempt had an answer: the limit group is served.
+  void answered(TimePoint now);
 
   [[nodiscard]] bool paused(TimePoint now) const;
+  /// It ends with the success of the one that goes first; nobody has a place of its own until then.
+  [[nodiscard]] bool scouting() const;
   /// The end of the pause, which may be past; TimePoint::min() if there never was one.
   [[nodiscard]] TimePoint until() const;
   /// When the next attempt may begin as far as pause and pace go; `now` if nothing holds it.

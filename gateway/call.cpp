@@ -259,7 +259,10 @@ void remember(const Call& call, const CallRecord& record, const Ending& ending, 
   failure.cls = ending.cls;
   failure.upstream = record.upstream;
   failure.model = call.facts.model;
-  if (!record.attempts.empty() && record.attempts.back().hint) failure.come_back = now + *record.attempts.back().hint;
+  // Until it is forgotten, coming back brings nothing new.
+  milliseconds wait = services.memo.policy().ttl;
+  if (!record.attempts.empty()) wait = std::max(wait, record.attempts.back().hint.value_or(wait));
+  failure.come_back = now + wait;
   services.memo.remember(memo_key(call), std::move(failure), now);
 }
 
@@ -400,7 +403,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     if (attempt.first_content && (attempt.good() || attempt.answer_started)) {
       record.first_content = span(call.request.arrived, *attempt.first_content);
     }
-    price_attempt(call, services.runtime.wall_now(), attempt.row);
+    price_attempt(call, *call.ways[admitted.candidate].to, services.runtime.wall_now(), attempt.row);
     if (attempt.row.cost)
       record.cost = budget::NanoUsd{record.cost.value_or(budget::NanoUsd()).value + attempt.row.cost->value};
     record.usage = attempt.row.usage;

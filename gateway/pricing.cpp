@@ -8,10 +8,10 @@
 namespace gateway {
 namespace {
 
-budget::Found find(const Call& call, std::string_view model, WallTime now) {
+budget::Found find(const Call& call, const Target& to, std::string_view model, WallTime now) {
   if (!call.policy->prices) return {};
   return call.policy->prices->find(
-      {.provider = call.to->provider, .model = model, .day = std::chrono::floor<std::chrono::days>(now)});
+      {.provider = to.provider, .model = model, .day = std::chrono::floor<std::chrono::days>(now)});
 }
 
 /// Nothing where the answer does not state it, or states what is no amount.
@@ -32,7 +32,7 @@ bool is_partial(const classifier::Usage& usage) {
 
 }  // namespace
 
-void price_attempt(const Call& call, WallTime now, AttemptRow& row) {
+void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow& row) {
   const classifier::Usage& usage = row.usage;
   if (const auto stated = stated_cost(usage)) {
     row.cost = stated;
@@ -40,12 +40,13 @@ void price_attempt(const Call& call, WallTime now, AttemptRow& row) {
     return;
   }
   if (!call.policy->prices || is_partial(usage)) return;
-  const std::string_view model = usage.model.empty() ? call.facts.model : usage.model;
+  const std::string_view asked = row.model.empty() ? call.facts.model : row.model;
+  const std::string_view model = usage.model.empty() ? asked : usage.model;
   const std::array<std::string_view, 2> modifiers{usage.speed, usage.inference_geo};
   const budget::Terms terms{.service_tier = usage.service_tier,
                             .modifiers = modifiers,
-                            .region = call.to->region.empty() ? call.facts.region : call.to->region};
-  const budget::Cost cost = budget::cost_of(find(call, model, now), terms, usage.tokens, usage.billed);
+                            .region = to.region.empty() ? call.facts.region : to.region};
+  const budget::Cost cost = budget::cost_of(find(call, to, model, now), terms, usage.tokens, usage.billed);
   if (cost.unpriced == budget::Unpriced::NoUsage) return;
   row.cost = cost.total;
   if (row.cost) {
@@ -60,7 +61,7 @@ void price_attempt(const Call& call, WallTime now, AttemptRow& row) {
 
 bool may_be_priced(const Call& call, WallTime now) {
   if (!call.policy->refuse_unpriced || !call.endpoint.understood || call.facts.model.empty()) return true;
-  return find(call, call.facts.model, now).price != nullptr;
+  return find(call, *call.to, call.facts.model, now).price != nullptr;
 }
 
 }  // namespace gateway

@@ -5,9 +5,9 @@
 
 namespace gateway {
 
-/// Sets cost, cost_source and cost_tier of the row from its usage; usage that was not reported leaves them empty.
+/// `to`: where it was made. Sets cost, cost_source and cost_tier of the row from its usage; usage that was not reported leaves them empty.
 /// What the provider states beats the table, the table beats the fallback.
-void price_attempt(const Call& call, WallTime now, AttemptRow& row);
+void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow& row);
 
 /// May the call be made where models without a price are refused?
 [[nodiscard]] bool may_be_priced(const Call& call, WallTime now);

@@ -168,7 +168,7 @@ TEST(Pause, every_ending_of_a_probe_gives_it_back) {
        [](Pause& p, Ticket& t, TimePoint now) { p.renew(t, now + 2h, now, 2h); },
        true,
        at + 10min},
-      {"refused until earlier", [](Pause& p, Ticket& t, TimePoint now) { p.renew(t, now + 5s, now, 5s); }, true, {}},
+      {"refused until earlier", [](Pause& p, Ticket& t, TimePoint now) { p.renew(t, now + 5s, now, 5s); }, true, at + 5s},
       {"refused until now", [](Pause& p, Ticket& t, TimePoint now) { p.renew(t, now, now, 0s); }, false, {}},
       {"a new hint from elsewhere meanwhile",
        [](Pause& p, Ticket&, TimePoint now) { p.hint(now + 2h, now, 2h); },
@@ -183,6 +183,51 @@ TEST(Pause, every_ending_of_a_probe_gives_it_back) {
     EXPECT_EQ(pause.paused(at), c.paused);
     EXPECT_EQ(pause.next_probe(at), c.next_probe);
   }
+}
+
+TEST(Pause, a_second_one_in_a_row_ends_with_an_answer_and_not_with_its_time) {
+  Pause pause = paused_for(1s);
+  EXPECT_FALSE(pause.scouting()) << "the first one is taken at its word";
+  EXPECT_FALSE(pause.paused(kNow + 1s));
+  pause.hint(kNow + 3s, kNow + 2s, 1s);
+  EXPECT_TRUE(pause.scouting());
+  EXPECT_FALSE(pause.may_probe(kNow + 3s - 1ns));
+  EXPECT_TRUE(pause.paused(kNow + 10s)) << "until one has found out";
+  Ticket scout = pause.probe(kNow + 3s);
+  EXPECT_FALSE(pause.may_probe(kNow + 4s)) << "one at a time";
+  scout = {};
+  EXPECT_TRUE(pause.may_probe(kNow + 4s)) << "dropped: the next one at once";
+  Ticket second = pause.probe(kNow + 4s);
+  second.settle(Result::Failure, kNow + 4s, 0.0);
+  EXPECT_EQ(pause.next_probe(kNow + 4s), kNow + 5s);
+  Ticket third = pause.probe(kNow + 5s);
+  third.settle(Result::Success, kNow + 5s, 0.0);
+  EXPECT_FALSE(pause.paused(kNow + 5s));
+  const TimePoint place = pause.release(kNow + 5s, 0.5);
+  EXPECT_GT(place, kNow + 5s) << "those who wait are spread";
+  EXPECT_LE(place, kNow + 6s);
+  pause.answered(kNow + 5s);
+  pause.hint(kNow + 8s, kNow + 7s, 1s);
+  EXPECT_FALSE(pause.scouting()) << "an answer came between";
+}
+
+TEST(Pause, without_an_answer_between_few_are_refused_however_many_wait) {
+  Pause pause = paused_for(1s);
+  int refused = 0;
+  TimePoint now = kNow + 1s;
+  // A provider that refuses for five minutes: whoever may go goes.
+  for (const TimePoint end = kNow + 5min; now < end; now += 10ms) {
+    if (pause.may_probe(now)) {
+      Ticket scout = pause.probe(now);
+      pause.renew(scout, now + 1s, now, 1s);
+      ++refused;
+    } else if (!pause.paused(now)) {
+      pause.hint(now + 1s, now, 1s);
+      ++refused;
+    }
+  }
+  EXPECT_LE(refused, 300);
+  EXPECT_GE(refused, 250) << "and it is asked at every end of a pause";
 }
 
 TEST(Pause, a_probe_that_was_given_up_says_nothing_more) {

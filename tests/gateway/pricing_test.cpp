@@ -44,7 +44,7 @@ TEST(Pricing, F15_cached_tokens_are_charged_once_and_at_their_own_price) {
 TEST(Pricing, F18_a_model_without_a_price_never_costs_nothing) {
   AttemptRow row = row_of("m-new", 1'000, 0, 10);
   const Call call = call_of("m-new");
-  price_attempt(call, kNow, row);
+  price_attempt(call, *call.to, kNow, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{1'000 * 5'000 + 10 * 25'000});
   EXPECT_EQ(row.cost_source, "fallback");
   EXPECT_TRUE(may_be_priced(call, kNow)) << "charged, not refused";
@@ -88,7 +88,7 @@ TEST(Pricing, audio_images_seconds_and_searches_have_prices_of_their_own) {
     Call call = call_of(std::string{c.model});
     auto target = std::make_shared<Target>();
     call.to = std::move(target);
-    price_attempt(call, kNow, row);
+    price_attempt(call, *call.to, kNow, row);
     EXPECT_EQ(row.cost, budget::NanoUsd{c.nano}) << c.model;
     EXPECT_EQ(row.cost_source, "table") << c.model;
   }
@@ -161,7 +161,7 @@ TEST(Pricing, a_tier_and_modifiers_of_the_answer_change_the_price_and_unknown_on
     row.usage.inference_geo = c.geo;
     Call call = call_of(std::string{c.model});
     call.to = std::make_shared<Target>();
-    price_attempt(call, kNow, row);
+    price_attempt(call, *call.to, kNow, row);
     EXPECT_EQ(row.cost, budget::NanoUsd{c.nano});
     EXPECT_EQ(row.cost_source, c.source);
     EXPECT_EQ(row.cost_tier, c.priced_tier);
@@ -174,10 +174,10 @@ TEST(Pricing, a_region_of_path_or_host_costs_more_where_the_price_says_so) {
   vertex->provider = "vertex";
   call.to = vertex;
   AttemptRow row = row_of("claude-haiku-4-5", 1'000, 0, 0);
-  price_attempt(call, kNow, row);
+  price_attempt(call, *call.to, kNow, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{1'000'000});
   call.facts.region = "regional";
-  price_attempt(call, kNow, row);
+  price_attempt(call, *call.to, kNow, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{1'100'000});
   EXPECT_EQ(row.cost_source, "table");
 
@@ -187,7 +187,7 @@ TEST(Pricing, a_region_of_path_or_host_costs_more_where_the_price_says_so) {
   call = call_of("gpt-5.4");
   call.to = europe;
   row = row_of("gpt-5.4", 1'000, 0, 0);
-  price_attempt(call, kNow, row);
+  price_attempt(call, *call.to, kNow, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{2'750'000});
   EXPECT_EQ(budget::region_of("api.openai.com"), "");
 }
