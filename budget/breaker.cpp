@@ -91,7 +91,7 @@ class Breaker::Core final : public TicketDesk {
     probed = false;
     in_flight = 0;  // They count for nothing any more.
     // As long as one of the last few was answered, it is not down, but failing much.
-    is_down = row >= policy.consecutive;
+    is_down = row >= policy.consecutive || outcomes.part(now) == outcomes.whole(now);
   }
 
   /// Of the present opening.
@@ -129,8 +129,8 @@ class Breaker::Core final : public TicketDesk {
   }
 
   BreakerPolicy policy;
-  ShareWindow outcomes;  // Whole: outcomes; part: failures.
-  int row = 0;           // Failures with no success between, probes' too.
+  ShareWindow outcomes;        // Whole: outcomes; part: failures.
+  int row = 0;                 // Failures with no success between, probes' too.
   std::int64_t in_flight = 0;  // Tickets of the present closed state that are out.
   TimePoint row_began{};
 

@@ -43,8 +43,8 @@ struct BreakerPolicy {
 ///                       the end of any other ticket                    HalfOpen, unchanged
 ///
 /// The share is one of all that ended and all that is under way: failures end at once, answers take their time.
-/// An opening lasts open_for; while one of the last `consecutive` outcomes was a success (the upstream fails much, but
-/// is not down), an eighth of it.
+/// An opening lasts open_for; while one of the last `consecutive` outcomes was a success (the upstream fails much,
+/// but is not down), an eighth of it.
 ///
 /// In Closed, tickets are free and unlimited; one that ends after an opening (and after the closing that followed)
 /// counts for nothing. Only a failure opens: a success that completes min_calls does not.

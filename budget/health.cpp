@@ -15,7 +15,8 @@ constexpr std::size_t kMostPauses = 4'096;
 constexpr double kReturnSpreadNs = 1e9;
 constexpr Milliseconds kLookAgain{1'000};
 constexpr char kPart = '\0';
-constexpr std::array<std::string_view, 6> kHeldNames = {"no", "pause", "pace", "breaker", "quarantine", "retry_budget"};
+constexpr std::array<std::string_view, 6> kHeldNames = {
+    "no", "pause", "pace", "breaker", "quarantine", "retry_budget"};
 
 std::string breaker_key(std::string_view upstream, std::string_view model) {
   return std::string{upstream}.append(1, kPart).append(model);
@@ -126,8 +127,7 @@ Standing Health::look(const Candidate& candidate, bool again, Waiter& waiter, Ti
   Pause& wait = pause(candidate);
   if (!wait.may_probe(now)) {
     const auto probe = wait.next_probe(now);
-    if (wait.scouting())
-      return {Held::Pause, probe.value_or(now + kLookAgain), std::max(now, wait.until()), {}};
+    if (wait.scouting()) return {Held::Pause, probe.value_or(now + kLookAgain), std::max(now, wait.until()), {}};
     const auto mine = waiter.place(&wait);
     if (mine && now < *mine) return {Held::Pause, probe ? std::min(*mine, *probe) : *mine, wait.until(), {}};
     if (wait.paused(now) || !mine) {

@@ -35,7 +35,7 @@ enum class Held : std::uint8_t { No, Pause, Pace, Breaker, Quarantine, RetryBudg
 
 struct Standing {
   Held held = Held::No;
-  TimePoint when{};                // It may go then at the earliest; it may have to ask again. max(): unknown.
+  TimePoint when{};                  // It may go then at the earliest; it may have to ask again. max(): unknown.
   std::optional<TimePoint> opens{};  // The end of what holds it, the same for all who wait.
   std::optional<classifier::Class> quarantined_for{};
 };
@@ -68,8 +68,8 @@ struct Pass {
 /// How an attempt ended.
 struct AttemptEnd {
   classifier::Class cls = classifier::Class::None;
-  bool good = false;             // An answer came, be it a refusal for policy.
-  bool of_the_caller = false;    // The caller's deadline ended it, or it went away.
+  bool good = false;                   // An answer came, be it a refusal for policy.
+  bool of_the_caller = false;          // The caller's deadline ended it, or it went away.
   std::optional<Milliseconds> hint{};  // The provider refused and said how long.
 };
 
@@ -151,8 +151,8 @@ class Health {
   HealthPolicy policy_;
   std::map<std::string, RetryBudget, std::less<>> retry_budgets_{};
   std::map<std::pair<std::string, std::string>, Quarantine, std::less<>> quarantines_{};  // Upstream, credential.
-  Lru<Breaker> breakers_;  // "upstream\0model"
-  Lru<Pause> pauses_;      // "upstream\0credential\0group\0" and "c" for ours
+  Lru<Breaker> breakers_;                                                                 // "upstream\0model"
+  Lru<Pause> pauses_;  // "upstream\0credential\0group\0" and "c" for ours
 };
 
 /// Does the breaker of an upstream count this against it?

@@ -15,8 +15,9 @@ inline constexpr Milliseconds kPauseProbeEvery{600'000};
 
 /// One (credential, limit group). Single-threaded. It never ends early, except by the success of a probe.
 ///
-/// A second pause in a row, with no answer between, ends in another way: one call goes first (a probe, see below), and
-/// the others follow when it is answered. Else each end of a pause would cost as many refusals as there are who wait.
+/// A second pause in a row, with no answer between, ends in another way: one call goes first (a probe, see below),
+/// and the others follow when it is answered. Else each end of a pause would cost as many refusals as there are who
+/// wait.
 ///
 /// Two things keep an attempt back: the pause, and the pace at which the last few requests before the provider's
 /// reset are spread. next() names the end of both. A waiter asks release() once for its own moment, sleeps, and asks

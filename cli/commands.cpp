@@ -8,6 +8,7 @@
 #include "cli/reload.h"
 #include "cli/serve.h"
 #include "cli/unknown.h"
+#include "cli/upstreams.h"
 
 namespace cli {
 namespace {
@@ -29,6 +30,18 @@ constexpr Example kReloadExamples[] = {
     {"callgate reload --config callgate.yaml", "what has changed, or every problem"},
     {"callgate reload --admin unix:/run/callgate/admin.sock", "named by its address"},
     {"callgate reload --json", "for programs"},
+};
+
+constexpr Option kUpstreamsOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Example kUpstreamsExamples[] = {
+    {"callgate upstreams", "one line a provider, and what is the matter with it"},
+    {"callgate upstreams --json", "for programs"},
+};
+
+constexpr Option kExplainOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Example kExplainExamples[] = {
+    {"callgate explain 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10", "every attempt, and why it waited or stopped"},
+    {"callgate explain 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10 --json", "for programs"},
 };
 
 constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
@@ -143,6 +156,24 @@ constexpr Command kCommands[] = {
          "It is found by listen.admin of the same configuration, and listen.admin_token is shown where one is set.\n"
          "A bad configuration is refused whole: the problems are listed, the old one stays, and the exit code is 3.",
      .run = reload},
+    {.words = "upstreams",
+     .summary = "Show how the providers of a running callgate are.",
+     .examples = kUpstreamsExamples,
+     .options = kUpstreamsOptions,
+     .details =
+         "Breakers that are not closed, keys that are left out, pauses that a provider asked for, and how many\n"
+         "retries the budget has left. It is found as by \"callgate reload\".",
+     .run = upstreams},
+    {.words = "explain",
+     .summary = "Tell what became of a call, attempt by attempt.",
+     .arguments = "CALL_ID",
+     .most_arguments = 1,
+     .examples = kExplainExamples,
+     .options = kExplainOptions,
+     .details =
+         "The id stands in the answer's Callgate-Call-Id and in the log. The last 500 calls that ended are kept\n"
+         "in memory; of older ones the log has the line. Ends with 4 if the call is not among them.",
+     .run = explain},
     {.words = "unknown",
      .summary = "List what providers said to a running callgate that no rule knew.",
      .examples = kUnknownExamples,

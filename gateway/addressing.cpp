@@ -98,7 +98,7 @@ bool speaks_as(const Dialect& dialect, const classifier::Headers& headers, std::
 
 /// The one of them that is meant; null if that cannot be told.
 std::shared_ptr<const Route> meant_of(const std::vector<std::shared_ptr<const Route>>& candidates,
-                                       const classifier::Headers& headers, std::string_view query) {
+                                      const classifier::Headers& headers, std::string_view query) {
   if (candidates.size() == 1) return candidates.front();
   std::shared_ptr<const Route> meant;
   for (const auto& candidate : candidates) {

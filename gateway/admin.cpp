@@ -129,15 +129,59 @@ Json json_of(const UnknownAnswers::List& list) {
   return {{"answers", std::move(answers)}, {"dropped", list.dropped}};
 }
 
+Json ms_until(const std::optional<budget::TimePoint>& when, budget::TimePoint now) {
+  if (!when || *when == budget::TimePoint::max()) return {};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*when - now).count();
+  return std::max<std::int64_t>(left, 0);
+}
+Json ms_since(const std::optional<budget::TimePoint>& when, budget::TimePoint now) {
+  if (!when) return {};
+  return std::chrono::floor<std::chrono::milliseconds>(now - *when).count();
+}
+
+/// Of a caller's own key its digest stays with us.
+Json json_of(const UpstreamState& state) {
+  const budget::UpstreamHealth& health = state.health;
+  Json breakers = Json::array();
+  for (const auto& one : health.breakers) {
+    breakers.push_back({{"model", one.model},
+                        {"state", budget::name_of(one.state)},
+                        {"reason", one.reason ? Json(budget::name_of(*one.reason)) : Json()},
+                        {"since_ms", ms_since(one.since, state.now)},
+                        {"next_probe_ms", ms_until(one.next_probe, state.now)}});
+  }
+  Json credentials = Json::array();
+  for (const auto& one : health.credentials) {
+    credentials.push_back(
+        {{"name", one.name},
+         {"quarantined_for", one.quarantined_for ? Json(classifier::name_of(*one.quarantined_for)) : Json()},
+         {"since_ms", ms_since(one.since, state.now)},
+         {"next_probe_ms", ms_until(one.next_probe, state.now)}});
+  }
+  Json pauses = Json::array();
+  for (const auto& one : health.pauses) {
+    pauses.push_back({{"credential", one.configured ? one.credential : "caller"},
+                      {"group", one.group},
+                      {"ends_ms", ms_until(one.until, state.now)},
+                      {"next_probe_ms", ms_until(one.next_probe, state.now)}});
+  }
+  return {{"name", health.name},
+          {"in_flight", state.in_flight},
+          {"retries_available", health.retries_available},
+          {"breakers", std::move(breakers)},
+          {"credentials", std::move(credentials)},
+          {"pauses", std::move(pauses)}};
+}
+
 struct Call {
   std::string_view method;
-  std::string_view path;
-  EndpointAnswer (*answer)(const AdminSources& sources);
+  std::string_view path;  // With a slash at its end: of all that is below, which is `rest`.
+  EndpointAnswer (*answer)(const AdminSources& sources, std::string_view rest);
 };
 constexpr Call kCalls[] = {
     {"POST",
      "/v1/reload",
-     [](const AdminSources& sources) {
+     [](const AdminSources& sources, std::string_view /*rest*/) {
        const std::optional<ReloadReport> report = sources.reload();
        if (!report) return no_answer();
        if (report->result != ReloadReport::Result::Refused) return json_answer(200, json_of(*report));
@@ -148,7 +192,7 @@ constexpr Call kCalls[] = {
      }},
     {"GET",
      "/v1/config",
-     [](const AdminSources& sources) {
+     [](const AdminSources& sources, std::string_view /*rest*/) {
        const auto settings = sources.settings();
        if (!settings) return no_answer();
        EndpointAnswer answer;
@@ -157,14 +201,35 @@ constexpr Call kCalls[] = {
        return answer;
      }},
     {"GET",
+     "/v1/upstreams",
+     [](const AdminSources& sources, std::string_view /*rest*/) {
+       const auto states = sources.upstreams();
+       if (!states) return no_answer();
+       Json upstreams = Json::array();
+       for (const UpstreamState& state : *states) upstreams.push_back(json_of(state));
+       return json_answer(200, {{"upstreams", std::move(upstreams)}});
+     }},
+    {"GET",
+     "/v1/calls/",
+     [](const AdminSources& sources, std::string_view rest) {
+       const auto told = sources.call(rest);
+       if (!told) return no_answer();
+       if (told->empty())
+         return problem(404, "Not found", "No such call is among the last 500 that ended; the log has its line.");
+       EndpointAnswer answer;
+       answer.type = "application/json";
+       answer.body = *told;
+       return answer;
+     }},
+    {"GET",
      "/v1/unknown-answers",
-     [](const AdminSources& sources) {
+     [](const AdminSources& sources, std::string_view /*rest*/) {
        const auto list = sources.unknown_answers();
        return list ? json_answer(200, json_of(*list)) : no_answer();
      }},
     {"GET",
      "/v1/version",
-     [](const AdminSources& /*sources*/) {
+     [](const AdminSources& /*sources*/, std::string_view /*rest*/) {
        return json_answer(200, {{"version", CALLGATE_VERSION}});
      }},
 };
@@ -245,8 +310,11 @@ class AdminServer::Impl {
   EndpointAnswer answer_to(const EndpointRequest& request) const {
     std::string methods;
     for (const Call& call : kCalls) {
-      if (call.path != request.path) continue;
-      if (call.method == request.method) return call.answer(sources_);
+      const bool below = call.path.ends_with('/') && request.path.starts_with(call.path);
+      if (call.path != request.path && !below) continue;
+      const std::string_view rest =
+          std::string_view{request.path}.substr(std::min(call.path.size(), request.path.size()));
+      if (call.method == request.method) return call.answer(sources_, rest);
       methods += (methods.empty() ? "" : ", ") + std::string{call.method};
     }
     if (!methods.empty()) {

@@ -3,6 +3,8 @@
 //
 //   POST /v1/reload             read the configuration again
 //   GET  /v1/config             what holds, and who decided it
+//   GET  /v1/upstreams          how each of them is: breakers, pauses, keys, retries left
+//   GET  /v1/calls/ID           what became of a call a moment ago, attempt by attempt
 //   GET  /v1/unknown-answers    what providers said and no rule knew
 //   GET  /v1/version
 
@@ -11,6 +13,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "budget/health.h"
 
 #include "gateway/config.h"
 #include "gateway/reload.h"
@@ -24,11 +28,21 @@ struct AdminAccess {
   SecretSource token{};              // Nowhere: no token is asked for.
 };
 
+/// An upstream's health as of `now`, by which its moments are told as spans.
+struct UpstreamState {
+  budget::UpstreamHealth health{};
+  int in_flight = 0;
+  budget::TimePoint now{};
+};
+
 /// The functions are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not
 /// answer.
 struct AdminSources {
   std::function<std::optional<ReloadReport>()> reload;
   std::function<std::optional<std::vector<Setting>>()> settings;
+  std::function<std::optional<std::vector<UpstreamState>>()> upstreams;
+  /// As JSON; empty: no such call.
+  std::function<std::optional<std::string>(std::string_view call_id)> call;
   std::function<std::optional<UnknownAnswers::List>()> unknown_answers;
   Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };

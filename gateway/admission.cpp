@@ -82,7 +82,8 @@ void CandidateAdmission::take_keys(const Secrets& secrets) {
     const bool first = !held;
     held = std::make_shared<const std::string>(key);
     const std::size_t slash = name.find('/');
-    if (!first) tell(health_.changed(std::string_view{name}.substr(0, slash), std::string_view{name}.substr(slash + 1)));
+    if (!first)
+      tell(health_.changed(std::string_view{name}.substr(0, slash), std::string_view{name}.substr(slash + 1)));
   }
   wake();
 }
@@ -109,7 +110,7 @@ CandidateAdmission::Choice CandidateAdmission::choose(const Ask& ask, budget::Wa
     }
     const bool backoff = own > now && (standing.held == Held::No || own > standing.when);
     if (backoff) standing = {Held::No, own, own, {}};
-    if (standing.when < choice.nearest.when) {
+    if (standing.when <= choice.nearest.when) {
       choice.nearest = standing;
       choice.nearest_at = i;
       choice.for_what = backoff ? WaitedFor::Computed : waited_for(standing.held);
@@ -158,7 +159,8 @@ std::optional<Refusal> CandidateAdmission::hopeless(const Ask& ask, const Choice
     return refusal;
   }
   const bool pause = nearest.held == Held::Pause || nearest.held == Held::Pace;
-  const bool too_long = pause && nearest.opens && *nearest.opens - now > ask.longest_wait && nearest.when > now + ask.longest_wait;
+  const bool too_long =
+      pause && nearest.opens && *nearest.opens - now > ask.longest_wait && nearest.when > now + ask.longest_wait;
   if (too_long || nearest.when >= std::min(ask.deadline, patience)) {
     refusal.why = too_long ? Refusal::Why::PausedTooLong : why_of(nearest.held);
     return refusal;
@@ -202,7 +204,8 @@ task<std::expected<Admitted, Refusal>> CandidateAdmission::admit(const Ask& ask,
 
     if (signal.draining()) co_return std::unexpected(Refusal{Refusal::Why::Draining});
     // A retry's patience is in its deadline already.
-    const TimePoint patience = ask.again ? TimePoint::max() : since + longest_wait_of(slots_.limits().queue, ask.lane);
+    const TimePoint patience =
+        ask.again ? TimePoint::max() : since + longest_wait_of(slots_.limits().queue, ask.lane);
     const std::optional<Refusal> refusal = hopeless(ask, choice, patience);
     if (refusal) co_return std::unexpected(*refusal);
     if (!listed) {
@@ -238,8 +241,7 @@ void CandidateAdmission::proved(Admitted& admitted) {
 
 void CandidateAdmission::ended(Admitted& admitted, const budget::AttemptEnd& end) {
   const bool probe = admitted.pass.is_probe();
-  const std::vector<budget::HealthEvent> events =
-      health_.end(admitted.pass, end, runtime_.now(), runtime_.roll());
+  const std::vector<budget::HealthEvent> events = health_.end(admitted.pass, end, runtime_.now(), runtime_.roll());
   tell(events);
   if (probe || !events.empty()) wake();
   admitted.slot.release();

@@ -41,12 +41,12 @@ class CandidateAdmission final : public Admission {
 
  private:
   struct Choice {
-    std::vector<std::size_t> ready{};     // Candidates that nothing but a slot holds back.
-    budget::Standing nearest{};           // Of the others, that which opens first …
-    ledger::WaitedFor for_what{};         // … and what one waits for until then.
+    std::vector<std::size_t> ready{};  // Candidates that nothing but a slot holds back.
+    budget::Standing nearest{};        // Of the others, that which opens first …
+    ledger::WaitedFor for_what{};      // … and what one waits for until then.
     std::size_t nearest_at = 0;
     std::size_t quarantined = 0;
-    std::size_t closed = 0;               // For this call, for good.
+    std::size_t closed = 0;  // For this call, for good.
     std::optional<classifier::Class> quarantined_for{};
   };
   [[nodiscard]] Choice choose(const Ask& ask, budget::Waiter& waiter);

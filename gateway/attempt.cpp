@@ -447,8 +447,8 @@ void take_error(Try& t, classifier::StreamReader& reader) {
 
 /// Event by event. Nothing goes out before content, so that an error in the stream's head can be repeated unseen.
 task<void> relay_stream(Try& t) {
-  const auto reader = t.dialect().stream_reader(
-      t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage, t.to.rules);
+  const auto reader =
+      t.dialect().stream_reader(t.call.endpoint, t.call.facts, t.exchange->headers(), t.call.hide_usage, t.to.rules);
   const Config::Stream& policy = t.call.policy->stream;
   const std::string_view heartbeat =
       policy.heartbeat > milliseconds::zero() ? t.dialect().heartbeat(t.call.endpoint) : std::string_view{};

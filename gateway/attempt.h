@@ -40,8 +40,8 @@ struct Attempt {
   bool providers_answer = false;
 };
 
-/// Sends one attempt, the way that was admitted, and relays what may go to the caller at once. Network trouble, deadlines and a caller who left
-/// come back as values. `number` counts from 1.
+/// Sends one attempt, the way that was admitted, and relays what may go to the caller at once. Network trouble,
+/// deadlines and a caller who left come back as values. `number` counts from 1.
 task<Attempt> try_once(const Call& call, int number, Admitted& admitted, Services services, Caller& caller,
                        Signal& signal, CallRecord& record);
 

@@ -135,18 +135,18 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
                         later);
     case Refusal::Why::Quarantined:
     case Refusal::Why::NobodyLeft:
-      return own_ending(call,
-                        record,
-                        Outcome::Refused,
-                        {.status = call.to->dialect->status_of(refusal.cls),
-                         .cls = refusal.cls,
-                         .message = "callgate has no usable key for upstream " + upstream + ": " +
-                                    (refusal.cls == Class::QuotaExhausted ? "their money is spent"
-                                                                          : "the provider refuses them") +
-                                    "; see callgate upstreams",
-                         .code = "callgate_no_credential"},
-                        "no_credential",
-                        {});
+      return own_ending(
+          call,
+          record,
+          Outcome::Refused,
+          {.status = call.to->dialect->status_of(refusal.cls),
+           .cls = refusal.cls,
+           .message = "callgate has no usable key for upstream " + upstream + ": " +
+                      (refusal.cls == Class::QuotaExhausted ? "their money is spent" : "the provider refuses them") +
+                      "; see callgate upstreams",
+           .code = "callgate_no_credential"},
+          "no_credential",
+          {});
     default:
       return refused_in_time(call, record, refusal, now);
   }
@@ -210,8 +210,7 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
     return {false, Outcome::Failed, verdict.cls, attempt.row.status, reason, std::move(attempt.last)};
   }
   if (attempt.providers_answer) {
-    Ending ending{
-        remember, Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
+    Ending ending{remember, Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
     add_our_headers(ending.last.head.headers, record, record.attempts.size(), verdict.cls, "provider");
     add_cost_header(ending.last.head.headers, record);
     set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
@@ -323,7 +322,8 @@ bool others_may(const Call& call, const Attempt& attempt, budget::GaveUp why, in
   using budget::GaveUp;
   if (why == GaveUp::HintTooLong || why == GaveUp::DeadlineTooClose || why == GaveUp::ElapsedTooLong) return true;
   // Another key may be good where this one is not; what a key of the caller's own says is for the caller.
-  return why == GaveUp::NotRetryable && attempt.row.credential != kCallersKey && budget::is_credentials_fault(attempt.verdict.cls);
+  return why == GaveUp::NotRetryable && attempt.row.credential != kCallersKey &&
+         budget::is_credentials_fault(attempt.verdict.cls);
 }
 
 Ending unpriced(const Call& call, const CallRecord& record) {
@@ -392,7 +392,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     Attempt attempt = co_await try_once(call, number, admitted, services, caller, signal, record);
     attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(waits.slept);
     attempt.row.waited_for = waits.slept_for;
-    if (hinted && waits.slept_for != ledger::WaitedFor::Nothing) attempt.row.waited_for = ledger::WaitedFor::RetryAfter;
+    if (hinted && waits.slept_for != ledger::WaitedFor::Nothing)
+      attempt.row.waited_for = ledger::WaitedFor::RetryAfter;
     const bool pauses = attempt.verdict.retry_after && refuses(attempt.row.status);
     budget::AttemptEnd end{.cls = attempt.verdict.cls,
                            .good = attempt.good(),

@@ -759,7 +759,8 @@ void Reader::check_groups(const UpstreamConfig& upstream) {
       add(Kind::Reference,
           place_of(path),
           path,
-          "has " + say(model) + ", which " + (other->second == group ? "stands in it twice" : "is in " + other->second + ", too"));
+          "has " + say(model) + ", which " +
+              (other->second == group ? "stands in it twice" : "is in " + other->second + ", too"));
     }
   }
 }

@@ -54,7 +54,7 @@ struct UpstreamConfig {
   std::vector<CredentialConfig> credentials{};  // None: the caller's own key is passed through.
   int concurrent = 256;                         // limits.concurrent; 0: no limit.
   std::map<std::string, std::vector<std::string>, std::less<>> groups{};  // limits.groups: name -> models.
-  struct Timeouts {      // 0: none.
+  struct Timeouts {                                                       // 0: none.
     std::chrono::milliseconds connect{5'000};
     std::chrono::milliseconds first_byte{600'000};
     std::chrono::milliseconds idle{120'000};
@@ -97,7 +97,7 @@ struct Config {
     bool operator==(const Listen&) const = default;
   } listen{};
 
-  std::vector<UpstreamConfig> upstreams{};                             // Built-in ones included, by name.
+  std::vector<UpstreamConfig> upstreams{};  // Built-in ones included, by name.
   std::vector<RouteConfig> routes{};
   std::map<std::string, std::string, std::less<>> default_upstream{};  // dialect -> upstream or route
 
@@ -109,8 +109,8 @@ struct Config {
     LaneRetry interactive{4, std::chrono::milliseconds{0}};
     LaneRetry bulk{8, std::chrono::milliseconds{120'000}};
     LaneRetry backfill{8, std::chrono::milliseconds{120'000}};
-    double budget_share = 0.5;  // Retries per recent call, per upstream; …
-    int budget_floor = 10;      // … and so many that are always allowed, …
+    double budget_share = 0.5;   // Retries per recent call, per upstream; …
+    int budget_floor = 10;       // … and so many that are always allowed, …
     double budget_refill = 0.1;  // … of which so many per second come back.
     bool operator==(const Retry&) const = default;
   } retry{};

@@ -90,7 +90,9 @@ Json words_as_json(const Key& key) {
 Json value_schema(const Key& key) {
   if (key.type == Type::Secret) return {{"$ref", "#/definitions/secret"}};
   if (key.type == Type::Texts) {
-    Json schema{{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
+    // Nothing means the default; without one it means a line that is not finished.
+    const Json type = key.standard.empty() ? Json("array") : Json{"array", "null"};
+    Json schema{{"type", type}, {"items", {{"type", "string"}}}};
     add_range(schema, key, "minItems", "maxItems");
     return schema;
   }

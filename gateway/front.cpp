@@ -90,7 +90,8 @@ std::shared_ptr<const CallPolicy> policy_of(const Config& config) {
   return policy;
 }
 
-Front::Front(Services services, Metrics& metrics, Log& log) : services_(services), metrics_(metrics), log_(log) {}
+Front::Front(Services services, Metrics& metrics, Log& log, RecentCalls& recent)
+    : services_(services), metrics_(metrics), log_(log), recent_(recent) {}
 
 void Front::configure(const Config& config) {
   directory_ = directory_of(config);
@@ -200,6 +201,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   if (!record.bug.empty()) {
     log_.line(Config::Log::Level::Error, "bug", record.bug, {{"call_id", record.id}}, services_.runtime.wall_now());
   }
+  recent_.add(std::move(record), services_.runtime.wall_now());
 }
 
 }  // namespace gateway

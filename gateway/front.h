@@ -8,6 +8,7 @@
 #include "gateway/addressing.h"
 #include "gateway/log.h"
 #include "gateway/metrics.h"
+#include "gateway/recent_calls.h"
 #include "gateway/server.h"
 
 namespace gateway {
@@ -15,7 +16,7 @@ namespace gateway {
 /// I/O thread only.
 class Front {
  public:
-  Front(Services services, Metrics& metrics, Log& log);
+  Front(Services services, Metrics& metrics, Log& log, RecentCalls& recent);
 
   /// For calls that begin from now on; those under way keep what they began with.
   void configure(const Config& config);
@@ -29,6 +30,7 @@ class Front {
   Services services_;
   Metrics& metrics_;
   Log& log_;
+  RecentCalls& recent_;
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
   std::size_t active_ = 0;

@@ -74,7 +74,8 @@ std::string key_digest(const classifier::Headers& headers, std::string_view quer
     digest.add(header.value);
     any = true;
   }
-  if (const std::size_t key = query.find("key="); key == 0 || (key != std::string_view::npos && query[key - 1] == '&')) {
+  if (const std::size_t key = query.find("key=");
+      key == 0 || (key != std::string_view::npos && query[key - 1] == '&')) {
     digest.add(query.substr(key, query.find('&', key) - key));
     any = true;
   }

@@ -568,33 +568,36 @@ class Metrics::Impl {
   Counters retries_denied_ =
       counters("callgate_retries_denied_total", "Failed attempts that were not tried again, by why not.",
                {upstream_, {"reason", &reasons_}});
-  Histograms backoff_wait_ = histograms("callgate_backoff_wait_seconds", "Slept out before an attempt, by what most of it was for.",
-                                        {upstream_, {"source", &sources_}}, kBackoffBuckets);
-  Counters caller_retries_ = counters("callgate_caller_retries_total",
-                                      "Calls that were a repetition by the caller, by what told us: its SDK's mark, or the "
-                                      "remembered failure that it got.",
-                                      {tenant_, {"seen_by", &seen_by_}});
+  Histograms backoff_wait_ =
+      histograms("callgate_backoff_wait_seconds", "Slept out before an attempt, by what most of it was for.",
+                 {upstream_, {"source", &sources_}}, kBackoffBuckets);
+  Counters caller_retries_ =
+      counters("callgate_caller_retries_total",
+               "Calls that were a repetition by the caller, by what told us: its SDK's mark, or the "
+               "remembered failure that it got.",
+               {tenant_, {"seen_by", &seen_by_}});
   Counters memo_answers_ = counters("callgate_memo_answers_total",
                                     "Calls answered with the failure that an identical one ended in a moment before: "
                                     "attempts that the provider was spared.",
                                     {upstream_, class_});
-  Gauges breaker_open_ = gauges("callgate_breaker_open", "1 while an upstream is left alone for a model, else 0.",
-                                {upstream_, model_});
+  Gauges breaker_open_ =
+      gauges("callgate_breaker_open", "1 while an upstream is left alone for a model, else 0.", {upstream_, model_});
   Counters breaker_moves_ = counters("callgate_breaker_transitions_total", "Openings and closings of breakers.",
                                      {upstream_, model_, {"to", &breaker_states_}});
   Gauges retry_budget_ = gauges("callgate_retry_budget_available", "Retries that could begin now.", {upstream_});
   Gauges paused_ = gauges("callgate_paused_groups", "Limit groups that a provider has told to wait.", {upstream_});
-  Counters pauses_ = counters("callgate_pauses_total", "Times that a provider told a limit group to wait.", {upstream_});
+  Counters pauses_ =
+      counters("callgate_pauses_total", "Times that a provider told a limit group to wait.", {upstream_});
   Gauges quarantined_ = gauges("callgate_credential_quarantined",
                                "1 while a key of ours is left out, since the provider refuses it or its money is "
                                "spent, else 0.",
                                {upstream_, credential_});
   Counters quarantines_ = counters("callgate_credential_quarantines_total", "Times that a key of ours was put there.",
                                    {upstream_, credential_, class_});
-  Gauges usable_ =
-      gauges("callgate_credentials_usable", "Keys of ours that are not left out; at 0 nothing goes there.", {upstream_});
-  Gauges key_file_good_ = gauges("callgate_key_file_good", "0 while a key's file cannot be used, else 1.",
-                                 {upstream_, credential_});
+  Gauges usable_ = gauges("callgate_credentials_usable",
+                          "Keys of ours that are not left out; at 0 nothing goes there.", {upstream_});
+  Gauges key_file_good_ =
+      gauges("callgate_key_file_good", "0 while a key's file cannot be used, else 1.", {upstream_, credential_});
   Gauges queue_depth_ = gauges("callgate_queue_depth", "Calls that wait for their turn.", {lane_});
   Histograms queue_wait_ =
       histograms("callgate_queue_wait_seconds", "How long calls waited for their turns.", {lane_}, kQueueBuckets);

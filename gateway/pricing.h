@@ -5,8 +5,8 @@
 
 namespace gateway {
 
-/// `to`: where it was made. Sets cost, cost_source and cost_tier of the row from its usage; usage that was not reported leaves them empty.
-/// What the provider states beats the table, the table beats the fallback.
+/// `to`: where it was made. Sets cost, cost_source and cost_tier of the row from its usage; usage that was not
+/// reported leaves them empty. What the provider states beats the table, the table beats the fallback.
 void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow& row);
 
 /// May the call be made where models without a price are refused?

@@ -25,6 +25,7 @@
 #include "gateway/key_files.h"
 #include "gateway/loop_door.h"
 #include "gateway/memory_ledger.h"
+#include "gateway/recent_calls.h"
 #include "gateway/reload.h"
 #include "gateway/runtime.h"
 #include "gateway/unknown_answers.h"
@@ -122,7 +123,7 @@ class Sidecar {
         log_(config().log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
         upstream_(io_, {}),
         admission_(runtime_, admission_listeners()),
-        front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_),
+        front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_, recent_),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
@@ -130,9 +131,8 @@ class Sidecar {
     server_.listen();
     const HealthServer health{config().listen.health, health_sources()};
     reloader_.emplace(source_.watched(), source_.stamp, reload_doors());
-    key_files_.emplace([this](KeyChange change) {
-      asio::post(io_, [this, change = std::move(change)] { take_key(change); });
-    });
+    key_files_.emplace(
+        [this](KeyChange change) { asio::post(io_, [this, change = std::move(change)] { take_key(change); }); });
     key_files_->watch(key_sources());
     admin_.emplace(config().listen.admin, admin_access(), admin_sources());
     say(Level::Info,
@@ -199,6 +199,22 @@ class Sidecar {
       std::vector<Setting> settings;
       if (!door_.run([&] { settings = holding_.settings; }, kLoopPatience)) return std::nullopt;
       return settings;
+    };
+    sources.upstreams = [this]() -> std::optional<std::vector<UpstreamState>> {
+      std::vector<UpstreamState> states;
+      const auto look = [&] {
+        for (budget::UpstreamHealth& health : admission_.health()) {
+          const int in_flight = admission_.in_use(health.name);
+          states.push_back({std::move(health), in_flight, runtime_.now()});
+        }
+      };
+      if (!door_.run(look, kLoopPatience)) return std::nullopt;
+      return states;
+    };
+    sources.call = [this](std::string_view call_id) -> std::optional<std::string> {
+      std::string told;
+      if (!door_.run([&] { told = recent_.json_of(call_id); }, kLoopPatience)) return std::nullopt;
+      return told;
     };
     sources.unknown_answers = [this]() -> std::optional<UnknownAnswers::List> {
       UnknownAnswers::List list;
@@ -327,10 +343,11 @@ class Sidecar {
     };
     switch (event.kind) {
       case Kind::BreakerOpened:
-        return say(Level::Warn,
-                   "breaker_opened",
-                   "an upstream keeps failing for a model; one call at a time will try it again",
-                   {{"upstream", event.upstream}, {"model", event.model}, {"reason", event.why}, {"probe_in_ms", left()}});
+        return say(
+            Level::Warn,
+            "breaker_opened",
+            "an upstream keeps failing for a model; one call at a time will try it again",
+            {{"upstream", event.upstream}, {"model", event.model}, {"reason", event.why}, {"probe_in_ms", left()}});
       case Kind::BreakerClosed:
         return say(Level::Info,
                    "breaker_closed",
@@ -494,6 +511,7 @@ class Sidecar {
   budget::Memo memo_{};
   MemoryLedger ledger_;
   UnknownAnswers unknown_;
+  RecentCalls recent_{};
   Front front_;
   Server server_;
   // Threads of their own, that ask the I/O thread.

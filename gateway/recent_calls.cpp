@@ -50,8 +50,8 @@ void RecentCalls::add(CallRecord record, WallTime ended) {
 }
 
 std::string RecentCalls::json_of(std::string_view call_id) const {
-  const auto found = std::find_if(
-      calls_.rbegin(), calls_.rend(), [&](const Ended& ended) { return ended.record.id == call_id; });
+  const auto found =
+      std::find_if(calls_.rbegin(), calls_.rend(), [&](const Ended& ended) { return ended.record.id == call_id; });
   if (found == calls_.rend()) return {};
   const CallRecord& record = found->record;
   Json out;

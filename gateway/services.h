@@ -75,22 +75,22 @@ struct Ask {
   /// For each of them the call's own backoff: not before then; max(): not at all any more.
   std::span<const TimePoint> not_before{};
   budget::Lane lane = budget::Lane::Bulk;
-  TimePoint deadline{};                             // After that, waiting is for nothing.
-  bool again = false;                               // A retry: its place is before those who have not begun.
+  TimePoint deadline{};                            // After that, waiting is for nothing.
+  bool again = false;                              // A retry: its place is before those who have not begun.
   std::chrono::milliseconds longest_wait{60'000};  // Longer pauses are not waited out.
 };
 
 /// Where the time went before an attempt.
 struct Waits {
   std::chrono::microseconds queued{0};
-  std::chrono::microseconds slept{0};  // For all else …
+  std::chrono::microseconds slept{0};                        // For all else …
   ledger::WaitedFor slept_for = ledger::WaitedFor::Nothing;  // … the longest time of it for this.
 };
 
 /// The leave to make an attempt, held while it runs.
 struct Admitted {
-  std::size_t candidate = 0;                  // Of Ask::candidates.
-  std::shared_ptr<const std::string> key{};   // The credential's; null: the caller's own goes on.
+  std::size_t candidate = 0;                 // Of Ask::candidates.
+  std::shared_ptr<const std::string> key{};  // The credential's; null: the caller's own goes on.
   Permit slot{};
   budget::Pass pass{};
 };
@@ -111,9 +111,9 @@ struct Refusal {
     NobodyLeft,   // All candidates were tried, and will not do.
   };
   Why why = Why::QueueFull;
-  std::chrono::milliseconds retry_after{1'000};  // The true wait, as far as it is known.
-  budget::Held held = budget::Held::No;          // By what it was held back when time was up.
-  std::string upstream{};                        // Where.
+  std::chrono::milliseconds retry_after{1'000};     // The true wait, as far as it is known.
+  budget::Held held = budget::Held::No;             // By what it was held back when time was up.
+  std::string upstream{};                           // Where.
   classifier::Class cls = classifier::Class::None;  // Quarantined: for what.
 };
 

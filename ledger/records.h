@@ -40,12 +40,12 @@ struct AttemptRow {
   std::string model{};       // As it is called there, if that is another name than was asked for.
   int status = 0;            // 0: no answer came.
   classifier::Class cls = classifier::Class::None;
-  std::string code{};                          // The provider's own.
-  std::string detail{};                        // For people; no URL, header or key.
-  std::string fingerprint{};                   // Of an answer that no rule knew, else empty.
-  bool possibly_billed = false;                // Its body had gone out and nobody knows what became of it.
-  std::chrono::milliseconds waited_before{0};  // Slept out before it, …
-  WaitedFor waited_for = WaitedFor::Nothing;    // … most of it for this.
+  std::string code{};                               // The provider's own.
+  std::string detail{};                             // For people; no URL, header or key.
+  std::string fingerprint{};                        // Of an answer that no rule knew, else empty.
+  bool possibly_billed = false;                     // Its body had gone out and nobody knows what became of it.
+  std::chrono::milliseconds waited_before{0};       // Slept out before it, …
+  WaitedFor waited_for = WaitedFor::Nothing;        // … most of it for this.
   std::optional<std::chrono::milliseconds> hint{};  // What the provider said of coming back.
   std::string rule{};                               // By which it was judged.
   std::string_view next{};  // What followed: "retry", "failover" or why nothing did; a literal.

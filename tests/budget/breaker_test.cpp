@@ -412,7 +412,8 @@ TEST(Breaker, what_is_under_way_may_yet_be_an_answer) {
   Breaker breaker{{.window = 30s, .min_calls = 5, .failure_share = 0.5, .consecutive = 5, .open_for = 10s}};
   std::vector<Ticket> out;
   for (int i = 0; i < 20; ++i) out.push_back(breaker.begin(kNow));
-  for (int i = 0; i < 6; ++i) out[static_cast<std::size_t>(i)].settle(Result::Failure, kNow + Milliseconds{300 * i}, 0.0);
+  for (int i = 0; i < 6; ++i)
+    out[static_cast<std::size_t>(i)].settle(Result::Failure, kNow + Milliseconds{300 * i}, 0.0);
   EXPECT_EQ(breaker.state(kNow + 2s), State::Closed);
   // Those that are given up count no more.
   for (int i = 6; i < 16; ++i) out[static_cast<std::size_t>(i)].settle(Result::Neutral, kNow + 2s, 0.0);

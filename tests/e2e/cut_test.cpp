@@ -95,7 +95,7 @@ TEST(Cut, a_cut_answer_is_never_a_silent_success) {
       "  gemini: {url: " +
       provider.url() +
       "}\n"
-      "retry: {bulk: {attempts: 1}}\n"
+      "retry: {bulk: {attempts: 1}}\nmemo: {final_failure: 0s}\nbreaker: {min_calls: 1000000, consecutive: 1000000}\n"
       ""};
   const std::string everything = "{\"match\": {}, \"answer\": ";
   for (const Recorded& recorded : kRecorded) {

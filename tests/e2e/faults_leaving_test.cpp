@@ -179,7 +179,8 @@ TEST(Faults, F31_a_stop_signal_lets_what_flies_land_and_takes_nothing_new) {
   house.provider.script(R"([
     {"match": {"body_contains": "backs off"}, "answer": {"status": 429, "headers": [["retry-after", "30"]], "json": {}}},
     {"answer": {"stream": [{"say": "one"}, {"hold": "later"}, {"say": "two"}]}}])");
-  RawClient backs_off = house.begin_chat(chat_saying("backs off"));
+  // Of another model: a pause of this one would hold the streams up, too.
+  RawClient backs_off = house.begin_chat(R"({"model":"o9","messages":[{"role":"user","content":"backs off"}]})");
   house.provider.wait("ended=1");
   std::vector<RawClient> streams;
   std::vector<Response> answers;

@@ -110,7 +110,7 @@ TEST(Faults, F02_an_account_without_credit_is_not_asked_again) {
 }
 
 TEST(Faults, F03_a_prompt_that_is_too_long_hurts_nobody_else) {
-  House house;
+  House house{{}, "breaker: {min_calls: 1, consecutive: 1}\n"};
   const std::string error =
       R"({"error":{"message":"This model's maximum context length is 8 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}})";
   house.provider.script(
@@ -128,6 +128,7 @@ TEST(Faults, F03_a_prompt_that_is_too_long_hurts_nobody_else) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(house.chat(kUnary, {{"Callgate-Tenant", "b"}}).status, 200);
   EXPECT_EQ(house.requests(), 11);
   EXPECT_EQ(house.figure("callgate_retries_total"), 0);
+  EXPECT_EQ(house.figure("callgate_breaker_transitions_total"), 0);
 }
 
 TEST(Faults, F04_no_attempt_begins_that_cannot_fit_the_deadline) {
@@ -231,10 +232,13 @@ TEST(Faults, F06_who_was_throttled_together_does_not_come_back_together) {
   constexpr std::size_t kCalls = 50;
   House house;
   house.provider.script(
-      R"([{"match": {"times": 50}, "answer": {"status": 429, "headers": [["retry-after", "1"]], "json": {"error": {"message": "slow down"}}}}])");
+      R"([{"match": {"times": 50}, "answer": {"hold": "all are here", "status": 429, "headers": [["retry-after", "1"]], "json": {"error": {"message": "slow down"}}}}])");
   std::vector<RawClient> clients;
   for (std::size_t i = 0; i < kCalls; ++i)
     clients.push_back(house.begin_chat(chat_saying("call<" + std::to_string(i) + ">")));
+  // Refused all at once: the first refusal would hold back who comes later.
+  house.provider.wait("held=50");
+  house.provider.release("all are here");
   for (RawClient& client : clients) EXPECT_EQ(client.read_response().status, 200);
 
   const Json seen = house.provider.seen();
@@ -336,7 +340,9 @@ TEST(Faults, F09_a_hint_is_understood_in_every_form) {
   house.provider.script(script + "]");
   std::vector<RawClient> clients;
   for (const auto& c : kCases)
-    clients.push_back(house.begin_chat(chat_saying(c.name), {{"Callgate-Run-Id", std::string{c.name}.substr(0, 4)}}));
+    // A model each: what one is told, all of its model are.
+    clients.push_back(house.begin_chat(R"({"model":")" + std::string{c.name} + R"(","messages":[]})",
+                                       {{"Callgate-Run-Id", std::string{c.name}.substr(0, 4)}}));
   for (RawClient& client : clients) EXPECT_EQ(client.read_response().status, 200);
   const Json seen = house.provider.seen();
   for (const auto& c : kCases) {
@@ -380,11 +386,12 @@ TEST(Faults, F10_every_refusal_that_time_will_cure_says_when) {
   EXPECT_EQ(theirs.header("callgate-source"), "provider");
 
   house.provider.script(R"([{"answer": {"hold": "door"}}])");
-  RawClient running = house.begin_chat();
+  const std::string other = R"({"model":"o9","messages":[]})";  // The first one is told to wait for 7 s.
+  RawClient running = house.begin_chat(other);
   house.provider.wait("held=1");
-  RawClient waiting = house.begin_chat();
+  RawClient waiting = house.begin_chat(other);
   ASSERT_TRUE(support::eventually([&] { return house.figure("callgate_queue_depth") == 1; }));
-  const Response full = house.chat();
+  const Response full = house.chat(other);
   EXPECT_EQ(full.status, 429);
   says_when(full, "callgate_queue_full");
   const Response waited = waiting.read_response();
@@ -404,7 +411,7 @@ TEST(Faults, F10_every_refusal_that_time_will_cure_says_when) {
   small.provider.release("door");
   EXPECT_EQ(holder.read_response().status, 200);
 
-  RawClient late = house.begin_chat();
+  RawClient late = house.begin_chat(other);
   ASSERT_TRUE(support::eventually([&] { return house.figure("callgate_queue_depth") == 1; }));
   house.callgate.process().signal(15);
   const Response drained = late.read_response();

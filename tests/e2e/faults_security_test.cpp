@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/house.h"
+#include "tests/support/pace.h"
 
 namespace {
 
@@ -42,6 +43,13 @@ TEST(Faults, F25_a_transient_failure_is_not_what_the_next_call_gets) {
     EXPECT_TRUE(again.body.ends_with("data: [DONE]\n\n"));
   }
   EXPECT_EQ(house.requests(), 3 * 2 + 1 + 4);
+
+  // What is remembered for a moment, so that SDKs which retry whatever we say cost no attempts, is soon forgotten.
+  House remembers{{}, "retry: {base: 5ms, bulk: {attempts: 2}}\nmemo: {final_failure: 300ms}\n"};
+  remembers.provider.script(R"([{"answer": 503}])");
+  EXPECT_EQ(remembers.chat(kStream, key).status, 503);
+  remembers.provider.script("[]");
+  EXPECT_TRUE(support::eventually([&] { return remembers.chat(kStream, key).status == 200; }));
 }
 
 TEST(Faults, F36_no_secret_is_ever_said) {

@@ -7,8 +7,8 @@
 
 #include "gateway/admission.h"
 #include "gateway/call.h"
-#include "gateway/ways.h"
 #include "gateway/unknown_answers.h"
+#include "gateway/ways.h"
 #include "tests/support/sim_world.h"
 
 namespace gateway {
@@ -123,15 +123,13 @@ struct World {
   [[nodiscard]] TimePoint at(std::chrono::milliseconds after) const { return call.request.arrived + after; }
 
   const CallRecord& play() {
-    boost::asio::co_spawn(runtime.io(),
-                          run_call(call,
-                                   Services{runtime, *admission, ledger, upstream, memo, unknown},
-                                   caller,
-                                   signal),
-                          [this](const std::exception_ptr& escaped, CallRecord ended) {
-                            EXPECT_FALSE(escaped) << "the story must not throw";
-                            record = std::move(ended);
-                          });
+    boost::asio::co_spawn(
+        runtime.io(),
+        run_call(call, Services{runtime, *admission, ledger, upstream, memo, unknown}, caller, signal),
+        [this](const std::exception_ptr& escaped, CallRecord ended) {
+          EXPECT_FALSE(escaped) << "the story must not throw";
+          record = std::move(ended);
+        });
     runtime.run();
     return record;
   }

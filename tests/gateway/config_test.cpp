@@ -274,20 +274,47 @@ const Mistake kMistakes[] = {
      false},
     {"a key in the file",
      "upstreams: {openai: {credentials: [{name: a, key: sk-live-123}]}}\n",
-     {"1:22: error: upstreams.openai.credentials: not in this version: keys held by callgate; callers' own keys are "
-      "passed through; remove it or leave it at []",
-      "1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
+     {"1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
       "/path/to/it} or {env: NAME_OF_A_VARIABLE}"}},
     {"what is not in this version",
-     "retry: {budget: {share: 0.4}}\nqueues: {a: {}}\n",
-     {"1:25: error: retry.budget.share: not in this version: retry budgets; remove it or leave it at 0.5",
+     "queue: {reserve: 0.4}\nqueues: {a: {}}\n",
+     {"1:18: error: queue.reserve: not in this version: reserved slots; remove it or leave it at 0.1",
       "2:1: error: queues: not in this version: queue contracts; remove it or leave it at {}"}},
     {"a route of two dialects",
      "routes: {r: {try: [openai, anthropic, nobody]}}\n",
-     {"1:10: error: routes.r: not in this version: routes; remove it",
-      "1:28: error: routes.r.try[1]: must speak the dialect of the route's first upstream, openai (anthropic speaks "
+     {"1:28: error: routes.r.try[1]: must speak the dialect of the route's first upstream, openai (anthropic speaks "
       "anthropic)",
-      "1:39: error: routes.r.try[2]: names no upstream (is nobody)"}},
+      "1:39: error: routes.r.try[2]: names no upstream (is nobody; there are: anthropic, cohere, deepseek, "
+      "fireworks, "
+      "gemini, groq, mistral, ollama, openai, openrouter, together, xai)"},
+     false},
+    {"a route without upstreams, of one twice, and with the name of one",
+     "routes: {r: {try: []}, s: {try: [openai, {upstream: openai}]}, groq: {try: [opnai]}}\n",
+     {"1:10: error: routes.r: needs try: a list of upstreams, such as try: [openai]",
+      "1:53: error: routes.s.try[1].upstream: stands in this route twice (openai)",
+      "1:64: error: routes.groq: is the name of an upstream, too; choose another one",
+      "1:77: error: routes.groq.try[0]: names no upstream (is opnai; did you mean openai?)"},
+     false},
+    {"keys of ours without a name, of one name, and without a file",
+     "upstreams: {openai: {credentials: [{key: {file: /nowhere/k}}, {name: A}, {name: b}, {name: c, key: {file: "
+     "/nowhere/k}}, {name: c, key: {env: CALLGATE_TEST_NO_SUCH_KEY}}]}}\n",
+     {"1:36: error: upstreams.openai.credentials[0]: needs name: how metrics and log call it",
+      "1:63: error: upstreams.openai.credentials[1]: needs key: {file: /path/to/it} or {env: NAME_OF_A_VARIABLE}",
+      "1:70: error: upstreams.openai.credentials[1].name: must be a name of at most 64 small letters, digits, -, _ "
+      "and "
+      "., since it is a label in metrics",
+      "1:74: error: upstreams.openai.credentials[2]: needs key: {file: /path/to/it} or {env: NAME_OF_A_VARIABLE}",
+      "1:95: error: upstreams.openai.credentials[3].key: needs the file /nowhere/k: there is no such file",
+      "1:128: error: upstreams.openai.credentials[4].name: is the name of another credential of this upstream, too "
+      "(c)",
+      "1:131: error: upstreams.openai.credentials[4].key: needs the environment variable CALLGATE_TEST_NO_SUCH_KEY, "
+      "which is not set"},
+     false},
+    {"a model in two limit groups",
+     "upstreams: {openai: {limits: {groups: {a: [m, n], b: [n, n]}}}}\n",
+     {"1:51: error: upstreams.openai.limits.groups.b: has n, which is in a, too",
+      "1:51: error: upstreams.openai.limits.groups.b: has n, which is in a, too"},
+     false},
     {"limits that contradict each other",
      "retry: {base: 1m}\nlimits: {buffered_bytes: 1MiB}\n",
      {"1:15: error: retry.base: retry.base (1m) must not be above retry.cap (30s)",
@@ -676,6 +703,8 @@ std::string other_value(const gateway::Key& key) {
       return "900KiB";
     case gateway::Type::Integer:
       return "3";
+    case gateway::Type::Number:
+      return "0.25";
     case gateway::Type::Money:
       return "3.5";
     case gateway::Type::Address:
@@ -927,8 +956,8 @@ TEST(ConfigTable, says_of_every_key_what_it_means_with_a_default_or_an_example_t
     EXPECT_FALSE(key.meaning.empty());
     const bool value =
         key.type != gateway::Type::Map && key.type != gateway::Type::List && key.type != gateway::Type::Anything;
-    // A list of maps is taken whole.
-    const bool item = key.path.find("[]") != std::string_view::npos;
+    // A list of maps and a map of lists are taken whole.
+    const bool item = key.path.find("[]") != std::string_view::npos || key.path.ends_with(".groups.*");
     EXPECT_EQ(key.apply != nullptr, value && !item && key.later.empty())
         << "in this version means: it goes somewhere";
     if (!value || key.type == gateway::Type::Secret) continue;

@@ -72,6 +72,7 @@ CallRecord answered() {
   record.id = "0193a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b";
   record.tenant = "search";
   record.run_id = "invoice-4711";
+  record.route = "anthropic";
   record.upstream = "anthropic";
   record.operation = "messages";
   record.method = "POST";
@@ -82,6 +83,7 @@ CallRecord answered() {
   record.status = 200;
   record.attempts = {{.number = 1,
                       .upstream = "anthropic",
+                      .credential = "main",
                       .status = 529,
                       .cls = Class::Overloaded,
                       .code = "overloaded_error",
@@ -89,8 +91,10 @@ CallRecord answered() {
                       .provider_request_id = "req_011A"},
                      {.number = 2,
                       .upstream = "anthropic",
+                      .credential = "main",
                       .status = 200,
                       .waited_before = 640ms,
+                      .waited_for = ledger::WaitedFor::Computed,
                       .took = 8'269'100us,
                       .provider_request_id = "req_011B",
                       .cost = budget::NanoUsd{9'315'000},
@@ -172,13 +176,13 @@ TEST(Log, text_is_for_people) {
   const std::string line = line_of(answered(), kText);
   EXPECT_TRUE(line.starts_with(
       "2026-11-29T16:40:01.123456Z INFO  call answered call_id=0193a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b "
-      "tenant=search lane=bulk run_id=invoice-4711 upstream=anthropic operation=messages method=POST "
+      "tenant=search lane=bulk run_id=invoice-4711 route=anthropic upstream=anthropic operation=messages method=POST "
       "path=/v1/messages gen_ai.request.model=claude-sonnet-4-5"))
       << line;
-  EXPECT_NE(
-      line.find(" attempts=[[number=1 upstream=anthropic status=529 class=overloaded code=overloaded_error wait_ms=0 "
-                "ms=210.412 provider_request_id=req_011A] [number=2 "),
-      std::string::npos)
+  EXPECT_NE(line.find(" attempts=[[number=1 upstream=anthropic credential=main status=529 class=overloaded "
+                      "code=overloaded_error wait_ms=0 "
+                      "ms=210.412 provider_request_id=req_011A] [number=2 "),
+            std::string::npos)
       << line;
   EXPECT_NE(line.find(" usage=[input=4908 cached=4096 "), std::string::npos) << line;
 }

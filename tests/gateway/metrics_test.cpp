@@ -25,7 +25,11 @@ using gateway::Metrics;
 using gateway::Outcome;
 using namespace std::chrono_literals;
 
-const MetricNames kNames{.upstreams = {"openai", "anthropic"}, .routes = {"both"}, .credentials = {{"openai", "main"}}, .models = {"gpt-5"}, .tenants = {"default", "search"}};
+const MetricNames kNames{.upstreams = {"openai", "anthropic"},
+                         .routes = {"both"},
+                         .credentials = {{"openai", "main"}},
+                         .models = {"gpt-5"},
+                         .tenants = {"default", "search"}};
 
 gateway::AttemptRow attempt(int number, Class cls, int status) {
   return {.number = number, .upstream = "openai", .status = status, .cls = cls, .took = 250ms};

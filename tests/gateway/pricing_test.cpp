@@ -33,9 +33,11 @@ AttemptRow row_of(const std::string& model, std::int64_t input, std::int64_t cac
 
 const WallTime kNow{std::chrono::sys_days{std::chrono::year{2026} / 11 / 29}};
 
+void price(const Call& call, AttemptRow& row) { price_attempt(call, *call.to, kNow, row); }
+
 TEST(Pricing, F15_cached_tokens_are_charged_once_and_at_their_own_price) {
   AttemptRow row = row_of("gpt-5-2025-08-07", 9'025, 9'000, 100);
-  price_attempt(call_of("gpt-5"), kNow, row);
+  price(call_of("gpt-5"), row);
   // 25 at 1.25, 9000 at 0.125 and 100 at 10 USD per million.
   EXPECT_EQ(row.cost, budget::NanoUsd{25 * 1'250 + 9'000 * 125 + 100 * 10'000});
   EXPECT_EQ(row.cost_source, "table");
@@ -44,7 +46,7 @@ TEST(Pricing, F15_cached_tokens_are_charged_once_and_at_their_own_price) {
 TEST(Pricing, F18_a_model_without_a_price_never_costs_nothing) {
   AttemptRow row = row_of("m-new", 1'000, 0, 10);
   const Call call = call_of("m-new");
-  price_attempt(call, *call.to, kNow, row);
+  price(call, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{1'000 * 5'000 + 10 * 25'000});
   EXPECT_EQ(row.cost_source, "fallback");
   EXPECT_TRUE(may_be_priced(call, kNow)) << "charged, not refused";
@@ -54,10 +56,10 @@ TEST(Pricing, F18_a_model_without_a_price_never_costs_nothing) {
 
 TEST(Pricing, F17_what_was_not_reported_has_no_cost_and_a_reported_zero_costs_nothing) {
   AttemptRow unknown;
-  price_attempt(call_of("gpt-5"), kNow, unknown);
+  price(call_of("gpt-5"), unknown);
   EXPECT_FALSE(unknown.cost.has_value());
   AttemptRow zero = row_of("gpt-5", 0, 0, 0);
-  price_attempt(call_of("gpt-5"), kNow, zero);
+  price(call_of("gpt-5"), zero);
   EXPECT_EQ(zero.cost, budget::NanoUsd{0});
 }
 
@@ -88,7 +90,7 @@ TEST(Pricing, audio_images_seconds_and_searches_have_prices_of_their_own) {
     Call call = call_of(std::string{c.model});
     auto target = std::make_shared<Target>();
     call.to = std::move(target);
-    price_attempt(call, *call.to, kNow, row);
+    price(call, row);
     EXPECT_EQ(row.cost, budget::NanoUsd{c.nano}) << c.model;
     EXPECT_EQ(row.cost_source, "table") << c.model;
   }
@@ -97,7 +99,7 @@ TEST(Pricing, audio_images_seconds_and_searches_have_prices_of_their_own) {
 TEST(Pricing, what_has_no_price_or_no_count_makes_no_cost) {
   AttemptRow searched = row_of("gpt-5", 100, 0, 10);
   searched.usage.billed.web_searches = 1;
-  price_attempt(call_of("gpt-5"), kNow, searched);
+  price(call_of("gpt-5"), searched);
   EXPECT_FALSE(searched.cost.has_value()) << "tokens alone are not what it cost";
   EXPECT_EQ(searched.cost_source, "unpriced");
 
@@ -105,7 +107,7 @@ TEST(Pricing, what_has_no_price_or_no_count_makes_no_cost) {
   nulls.usage.model = "claude-sonnet-4-5";
   nulls.usage.tokens_unknown = true;
   nulls.usage.billed.web_searches = 1;
-  price_attempt(call_of("claude-sonnet-4-5"), kNow, nulls);
+  price(call_of("claude-sonnet-4-5"), nulls);
   EXPECT_FALSE(nulls.cost.has_value()) << "one search is not all that was used";
   EXPECT_EQ(nulls.cost_source, "");
 }
@@ -113,23 +115,23 @@ TEST(Pricing, what_has_no_price_or_no_count_makes_no_cost) {
 TEST(Pricing, what_the_provider_states_beats_every_table) {
   AttemptRow row = row_of("gpt-5", 1'000, 0, 10);
   row.usage.stated_usd = "0.025115";
-  price_attempt(call_of("gpt-5"), kNow, row);
+  price(call_of("gpt-5"), row);
   EXPECT_EQ(row.cost, budget::NanoUsd{25'115'000});
   EXPECT_EQ(row.cost_source, "provider");
 
   row = row_of("m-new", 1'000, 0, 10);
   row.usage.stated_usd = "37756000e-10";
-  price_attempt(call_of("m-new"), kNow, row);
+  price(call_of("m-new"), row);
   EXPECT_EQ(row.cost, budget::NanoUsd{3'775'600}) << "also where the model has no price";
 
   row.usage.stated_usd = "0.01";
   row.usage.stated_beside_usd = "0.2";
-  price_attempt(call_of("m-new"), kNow, row);
+  price(call_of("m-new"), row);
   EXPECT_EQ(row.cost, budget::NanoUsd{210'000'000}) << "with a key of one's own, two are paid";
 
   row = row_of("gpt-5", 1'000, 0, 10);
   row.usage.stated_usd = "0.1 EUR";
-  price_attempt(call_of("gpt-5"), kNow, row);
+  price(call_of("gpt-5"), row);
   EXPECT_EQ(row.cost_source, "table") << "what is no amount is not believed";
 }
 
@@ -161,7 +163,7 @@ TEST(Pricing, a_tier_and_modifiers_of_the_answer_change_the_price_and_unknown_on
     row.usage.inference_geo = c.geo;
     Call call = call_of(std::string{c.model});
     call.to = std::make_shared<Target>();
-    price_attempt(call, *call.to, kNow, row);
+    price(call, row);
     EXPECT_EQ(row.cost, budget::NanoUsd{c.nano});
     EXPECT_EQ(row.cost_source, c.source);
     EXPECT_EQ(row.cost_tier, c.priced_tier);
@@ -174,10 +176,10 @@ TEST(Pricing, a_region_of_path_or_host_costs_more_where_the_price_says_so) {
   vertex->provider = "vertex";
   call.to = vertex;
   AttemptRow row = row_of("claude-haiku-4-5", 1'000, 0, 0);
-  price_attempt(call, *call.to, kNow, row);
+  price(call, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{1'000'000});
   call.facts.region = "regional";
-  price_attempt(call, *call.to, kNow, row);
+  price(call, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{1'100'000});
   EXPECT_EQ(row.cost_source, "table");
 
@@ -187,7 +189,7 @@ TEST(Pricing, a_region_of_path_or_host_costs_more_where_the_price_says_so) {
   call = call_of("gpt-5.4");
   call.to = europe;
   row = row_of("gpt-5.4", 1'000, 0, 0);
-  price_attempt(call, *call.to, kNow, row);
+  price(call, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{2'750'000});
   EXPECT_EQ(budget::region_of("api.openai.com"), "");
 }

@@ -12,6 +12,7 @@
 
 #include "gateway/admission.h"
 #include "gateway/call.h"
+#include "gateway/unknown_answers.h"
 #include "gateway/ways.h"
 #include "tests/support/sim_world.h"
 
@@ -34,7 +35,8 @@ std::string error_of(const std::string& code) { return R"({"error":{"message":"n
 
 /// One call and all that belongs to it.
 struct Caller1 {
-  Caller1(SimRuntime& runtime, int number) : caller(runtime), signal(runtime.io()), name("call-" + std::to_string(number)) {}
+  Caller1(SimRuntime& runtime, int number)
+      : caller(runtime), signal(runtime.io()), name("call-" + std::to_string(number)) {}
   SimCaller caller;
   Signal signal;
   std::string name;
@@ -117,8 +119,8 @@ class Storm {
     call.request.method = "POST";
     call.path = call.target = call.asked = "/v1/chat/completions";
     call.endpoint = call.to->dialect->endpoint("POST", call.path);
-    auto body = std::make_shared<std::string>(R"({"model":"m)" + std::to_string(pick(1, 2)) + R"(","user":")" + one.name +
-                                              R"(","messages":[]})");
+    auto body = std::make_shared<std::string>(R"({"model":"m)" + std::to_string(pick(1, 2)) + R"(","user":")" +
+                                              one.name + R"(","messages":[]})");
     body->reserve(body->size() + 64);
     call.request.body = body;
     call.facts = call.to->dialect->read_request(call.endpoint, call.path, "", *body);
@@ -136,19 +138,18 @@ class Storm {
   }
 
   void begin(Caller1& one) {
-    boost::asio::co_spawn(runtime_.io(),
-                          run_call(one.call,
-                                   Services{runtime_, *admission_, ledger_, upstream_, memo_},
-                                   one.caller,
-                                   one.signal),
-                          [this, &one](const std::exception_ptr& escaped, CallRecord ended) {
-                            EXPECT_FALSE(escaped);
-                            one.record = std::move(ended);
-                            one.over = true;
-                            const TimePoint by = one.call.deadline;
-                            EXPECT_TRUE(by == TimePoint::max() || runtime_.now() <= by + 1ms)
-                                << one.name << " went on after its deadline";
-                          });
+    boost::asio::co_spawn(
+        runtime_.io(),
+        run_call(
+            one.call, Services{runtime_, *admission_, ledger_, upstream_, memo_, unknown_}, one.caller, one.signal),
+        [this, &one](const std::exception_ptr& escaped, CallRecord ended) {
+          EXPECT_FALSE(escaped);
+          one.record = std::move(ended);
+          one.over = true;
+          const TimePoint by = one.call.deadline;
+          EXPECT_TRUE(by == TimePoint::max() || runtime_.now() <= by + 1ms)
+              << one.name << " went on after its deadline";
+        });
   }
 
   Caller1& whose(const Outbound& request) {
@@ -230,6 +231,7 @@ class Storm {
   SimUpstream upstream_;
   SimLedger ledger_;
   budget::Memo memo_{};
+  UnknownAnswers unknown_{};
   std::unique_ptr<CandidateAdmission> admission_{};
   std::shared_ptr<CallPolicy> policy_ = std::make_shared<CallPolicy>();
   std::shared_ptr<const Route> route_{};

@@ -48,7 +48,20 @@ double calmest(double enough, const Measure& measure) {
 struct House {
   /// `upstream` follows the URL of each upstream (", timeouts: {idle: 1s}"); `more` are further sections.
   explicit House(const std::string& upstream = {}, const std::string& more = "retry: {base: 10ms}\n")
-      : callgate(yaml(upstream, more)) {}
+      : callgate(yaml(upstream, more), options(more)) {}
+
+  /// A test of one call's story does not want to hear of the failures of those before it, unless it says so.
+  static Callgate::Options options(const std::string& more) {
+    Callgate::Options options;
+    const auto unless = [&](const char* word, const char* variable, const char* value) {
+      if (more.find(word) == more.npos) options.env.emplace_back(variable, value);
+    };
+    unless("memo:", "CALLGATE_MEMO__FINAL_FAILURE", "0s");
+    unless("breaker:", "CALLGATE_BREAKER__MIN_CALLS", "1000000");
+    unless("breaker:", "CALLGATE_BREAKER__CONSECUTIVE", "1000000");
+    unless("budget:", "CALLGATE_RETRY__BUDGET__FLOOR", "1000000");
+    return options;
+  }
 
   [[nodiscard]] std::string yaml(const std::string& upstream, const std::string& more) const {
     std::string text = "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams:\n";
