@@ -26,9 +26,11 @@ left; what is open then has not completed. At 100 % nothing can complete, so the
   --paths a,b          of: direct, haproxy, callgate
   --seconds N          of arrivals, per cell
   --patience N         seconds after the last arrival
+  --answer MS          time that an answer takes (100); a refusal comes at once
   --seed N             of the random failures
-  --load N             jobs per second that arrive at once, all cells together (50 per core)
+  --load N             jobs per second that arrive at once, all cells together (30 per core, at least the highest rate)
   --callgate FILE      the program
+  --set KEY=VALUE      a setting of callgate's instead of its default; may be repeated
   --out DIR            for amplification.md and .json (build/amplification)
   --logs               callgate's log lines and metrics there, too, per cell
   --strict             exit code 1 if a gate is missed
@@ -47,8 +49,9 @@ try {
     options: {
       quick: flag, outages: flag, strict: flag, logs: flag, help: flag,
       minutes: text, clients: text, kinds: text, shares: text, rates: text, paths: text,
-      seconds: text, patience: text, seed: text, load: text, callgate: text,
-      out: { type: "string", default: "build/amplification" },
+      seconds: text, patience: text, answer: text, seed: text, load: text, callgate: text,
+      set: { ...text, multiple: true, default: [] },
+      out: { ...text, default: "build/amplification" },
     },
   }).values;
 } catch (error) {
@@ -80,6 +83,7 @@ if (paths.includes("haproxy") && !hasHaproxy()) {
   paths.splice(paths.indexOf("haproxy"), 1);
   about.push("HAProxy is not installed, so its path is left out (Debian: apt-get install haproxy).");
 }
+if (options.set.length > 0) about.push(`callgate's settings: ${options.set.join(", ")}.`);
 if (paths.includes("callgate")) {
   try {
     accessSync(options.callgate ?? usage("--callgate FILE is missing"), constants.X_OK);
@@ -90,7 +94,8 @@ if (paths.includes("callgate")) {
 
 const cores = os.availableParallelism?.() ?? os.cpus().length;
 const seed = positive("seed", 7);
-const load = positive("load", 50 * cores);
+const answerMs = positive("answer", 100);
+const load = positive("load", 30 * cores);
 // A cell is a process with an SDK in it, a callgate and an HAProxy.
 const kCellBytes = 350e6;
 const together = Math.max(1, Math.min(32, Math.floor(os.freemem() / kCellBytes)));
@@ -98,8 +103,9 @@ const together = Math.max(1, Math.min(32, Math.floor(os.freemem() / kCellBytes))
 /// An outage must come and go while jobs arrive; random failures need no more than enough jobs.
 function secondsOf(share, rate) {
   if (options.seconds !== undefined) return positive("seconds");
-  if (share >= 1) return minutes ? minutes * 60 : quick ? 15 : 30;
-  if (outages) return 20;
+  if (share >= 1 && minutes) return minutes * 60;
+  if (outages) return rate >= 50 ? 15 : 20;
+  if (share >= 1) return quick || rate >= 50 ? 15 : 30;
   return quick || rate >= 50 ? 10 : 20;
 }
 
@@ -137,7 +143,7 @@ function play(cell, arrived) {
       running.delete(child);
       reject(new Error(`${name}: the cell ended with ${code}`));
     });
-    child.send({ ...cell, paths, seed, callgate: options.callgate, ...files });
+    child.send({ ...cell, paths, seed, answerMs, callgate: options.callgate, settings: options.set, ...files });
   });
 }
 
@@ -180,11 +186,11 @@ const inOrder = cells.map((cell) => results.get(cell));
 inOrder.sort((a, b) => a.kind.localeCompare(b.kind) || a.share - b.share);
 const took = Math.round((performance.now() - started) / 1000);
 about.unshift(
-  `${outages ? "Outages" : "Random failures"}, seed ${seed}, ${cells.length} cells in ${took} s on ${cores} cores. dir: directly to the provider; HAP: HAProxy; cg: callgate.`,
+  `${outages ? "Outages" : "Random failures"}, seed ${seed}, answers after ${answerMs} ms, ${cells.length} cells in ${took} s on ${cores} cores. dir: directly to the provider; HAP: HAProxy; cg: callgate.`,
   "done: jobs that completed; open cg: jobs through callgate that still waited at the end; p95: from arrival to answer.",
 );
 const page = markdown(inOrder, paths, about);
 writeFileSync(join(options.out, "amplification.md"), page);
-writeFileSync(join(options.out, "amplification.json"), JSON.stringify({ outages, seed, seconds: took, cores, paths, results: inOrder }, null, 1));
+writeFileSync(join(options.out, "amplification.json"), JSON.stringify({ outages, seed, answerMs, seconds: took, cores, paths, results: inOrder }, null, 1));
 process.stdout.write(page);
 process.exit(options.strict && inOrder.some(({ missed }) => missed.length > 0) ? 1 : 0);

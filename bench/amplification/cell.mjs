@@ -1,5 +1,5 @@
 // One cell, in a process of its own: one client, one way of failing, one rate; every job goes down all paths at the same
-// moment. Told by a message: { client, kind, share, rate, outages, seconds, patience, seed, paths, callgate, log, metrics }
+// moment. Told by a message: { client, kind, share, rate, outages, seconds, patience, answerMs, seed, paths, callgate, settings, log, metrics }
 // Answers with { event: "arrived" } after the last arrival and { event: "done", result } at the end.
 import { writeFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -67,7 +67,7 @@ async function play(cell) {
   const provider = await open(cell);
   const paths = [];
   for (const name of cell.paths) {
-    const way = await ways[name](provider.ports[name], client, { executable: cell.callgate, log: cell.log });
+    const way = await ways[name](provider.ports[name], client, { executable: cell.callgate, settings: cell.settings, log: cell.log });
     const tally = { deliveries: 0, completed: 0, failed: 0, times: [], errors: {} };
     paths.push({ name, ...way, tally, ask: await client.connect(way.base(client)) });
   }

@@ -82,15 +82,15 @@ listen provider
   return { base: (client) => `http://127.0.0.1:${own}${client.direct}` };
 }
 
-/// log: a file that keeps callgate's lines; if any.
-export async function callgate(port, client, { executable, log }) {
+/// settings: KEY=VALUE instead of defaults; log: a file that keeps callgate's lines; if any.
+export async function callgate(port, client, { executable, settings, log }) {
   const address = "127.0.0.1:0";
   // Everything else is the default. JSON is YAML, too.
   const config = {
     listen: { data: address, health: address, admin: address },
     upstreams: { [client.upstream]: { url: `http://127.0.0.1:${port}` } },
   };
-  const program = start(executable, ["serve", "--config", write("callgate.yaml", JSON.stringify(config))]);
+  const program = start(executable, ["serve", "--config", write("callgate.yaml", JSON.stringify(config)), ...settings.flatMap((one) => ["--set", one])]);
   let said = "";
   program.stderr.on("data", (text) => (said += text));
   const file = log && createWriteStream(log);

@@ -1,13 +1,11 @@
 // A provider that fails as it is told, one address per path to it, so that requests are counted exactly. It runs in a
 // thread of its own: a busy client must not look like a slow provider.
-//   workerData: { paths, kind, share, outages, seed, began }
+//   workerData: { paths, kind, share, outages, answerMs, seed }
 //   "counts" → { path: { requests, failed } }
 import { createServer } from "node:http";
 import { parentPort, workerData } from "node:worker_threads";
 
-const { paths, kind, share, outages, seed } = workerData;
-// A real one takes longer; it must only be long beside the machine's own delays.
-const kAnswerMs = 100;
+const { paths, kind, share, outages, answerMs, seed } = workerData;
 const kCycleMs = 20_000;
 // A provider is well when the first jobs come.
 const kWellMs = 5_000;
@@ -85,7 +83,7 @@ for (const path of paths) {
       }
       const answer = answers[request.url];
       if (!answer) return send(response, 404, { error: { message: request.url } });
-      setTimeout(() => send(response, 200, answer), kAnswerMs);
+      setTimeout(() => send(response, 200, answer), answerMs);
     });
     request.on("error", () => {});
   });
