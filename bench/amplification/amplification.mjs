@@ -147,6 +147,22 @@ function play(cell, arrived) {
   });
 }
 
+/// What is known so far: a run that is broken off loses only the cells that were under way. Gives the page.
+function write() {
+  const inOrder = cells.map((cell) => results.get(cell)).filter(Boolean);
+  inOrder.sort((a, b) => a.kind.localeCompare(b.kind) || a.share - b.share);
+  const took = Math.round((performance.now() - started) / 1000);
+  const of = results.size < cells.length ? ` of ${cells.length}` : "";
+  const page = markdown(inOrder, paths, [
+    `${outages ? "Outages" : "Random failures"}, seed ${seed}, answers after ${answerMs} ms, ${results.size}${of} cells in ${took} s on ${cores} cores. dir: directly to the provider; HAP: HAProxy; cg: callgate.`,
+    "done: jobs that completed; open cg: jobs through callgate that still waited at the end; p95: from arrival to answer.",
+    ...about,
+  ]);
+  writeFileSync(join(options.out, "amplification.md"), page);
+  writeFileSync(join(options.out, "amplification.json"), JSON.stringify({ outages, seed, answerMs, seconds: took, cores, paths, settings: options.set, results: inOrder }, null, 1));
+  return page;
+}
+
 // The busiest first. While its jobs arrive a cell weighs its rate, then little: the rest is waiting.
 const waiting = [...cells].sort((a, b) => b.rate - a.rate || b.share - a.share);
 const results = new Map();
@@ -173,6 +189,7 @@ await new Promise((resolve, reject) => {
       play(cell, lighten).then((result) => {
         results.set(cell, result);
         judge(result);
+        write();
         if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${++ended} of ${cells.length} cells, ${Math.round((performance.now() - started) / 1000)} s`);
         lighten();
       }, reject);
@@ -182,15 +199,6 @@ await new Promise((resolve, reject) => {
 });
 if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
 
-const inOrder = cells.map((cell) => results.get(cell));
-inOrder.sort((a, b) => a.kind.localeCompare(b.kind) || a.share - b.share);
-const took = Math.round((performance.now() - started) / 1000);
-about.unshift(
-  `${outages ? "Outages" : "Random failures"}, seed ${seed}, answers after ${answerMs} ms, ${cells.length} cells in ${took} s on ${cores} cores. dir: directly to the provider; HAP: HAProxy; cg: callgate.`,
-  "done: jobs that completed; open cg: jobs through callgate that still waited at the end; p95: from arrival to answer.",
-);
-const page = markdown(inOrder, paths, about);
-writeFileSync(join(options.out, "amplification.md"), page);
-writeFileSync(join(options.out, "amplification.json"), JSON.stringify({ outages, seed, answerMs, seconds: took, cores, paths, results: inOrder }, null, 1));
+const page = write();
 process.stdout.write(page);
-process.exit(options.strict && inOrder.some(({ missed }) => missed.length > 0) ? 1 : 0);
+process.exit(options.strict && [...results.values()].some(({ missed }) => missed.length > 0) ? 1 : 0);
