@@ -36,7 +36,6 @@ class Breaker::Core final : public TicketDesk {
     }
     outcomes.clear();
     row = 0;
-    ++generation;
     opened_at.reset();
     probe_until.reset();
     closed_at = now;
@@ -118,7 +117,7 @@ class Breaker::Core final : public TicketDesk {
   int row = 0;           // Failures with no success between.
   TimePoint row_began{};
 
-  std::uint64_t generation = 0;        // Moves at every opening, probe and closing.
+  std::uint64_t generation = 0;        // Moves at every opening and probe.
   std::optional<TimePoint> opened_at;  // Nothing: closed.
   double opening_roll = 0.0;
   bool probed = false;  // Since the present opening.

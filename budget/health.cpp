@@ -216,7 +216,8 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
     if (is_credentials_fault(ended.cls) && !ended.good) {
       held->refused(pass.quarantine, ended.cls, now);
     } else {
-      pass.quarantine.settle(result, now, roll);
+      // A failure of the upstream says nothing about the key.
+      pass.quarantine.settle(ended.good ? Result::Success : Result::Neutral, now, roll);
     }
     if (held->quarantined() != was) {
       events.push_back({was ? HealthEvent::Kind::Freed : HealthEvent::Kind::Quarantined,

@@ -21,7 +21,6 @@ class Pause::Core final : public TicketDesk {
  public:
   void success(std::uint64_t number, TimePoint now) override {
     if (number != generation) return;
-    ++generation;
     probe_until.reset();
     if (!paused(now)) return;
     // All who wait are called together now: they are spread as after a wait that is over at once.
@@ -33,7 +32,6 @@ class Pause::Core final : public TicketDesk {
 
   void failure(std::uint64_t number, TimePoint now, double /*roll*/) override {
     if (number != generation) return;
-    ++generation;
     probe_until.reset();
     probe_at = now + kPauseProbeEvery;
   }

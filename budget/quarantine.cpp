@@ -33,7 +33,6 @@ class Quarantine::Core final : public TicketDesk {
   }
 
   void probe_later(TimePoint now) {
-    ++generation;
     wait = std::min(2 * wait, kQuarantineLongest);
     probe_at = now + wait;
     probe_until.reset();

@@ -285,6 +285,14 @@ TEST(Pause, plenty_ends_the_pace) {
   EXPECT_EQ(pause.next(kNow + 1s), kNow + 1s);
 }
 
+TEST(Pause, the_pace_ends_with_the_reset) {
+  Pause pause;
+  pause.announced(2, 100, 60s, kNow);
+  EXPECT_EQ(pause.next(kNow + 50s), kNow + 50s);
+  pause.went(kNow + 50s);
+  EXPECT_EQ(pause.next(kNow + 50s), kNow + 60s);
+}
+
 TEST(Pause, a_reset_beyond_all_sense_is_still_a_moment) {
   Pause pause;
   pause.announced(0, 100, Milliseconds::max(), kNow);

@@ -185,7 +185,7 @@ TEST(Addressing, tells_apis_with_the_same_path_apart_by_the_kind_of_key) {
   }
   const auto by_query = address(all, "/v1/models?pageSize=1&key=k", {});
   ASSERT_TRUE(by_query.has_value());
-  EXPECT_EQ(by_query->to->config.name, "gemini");
+  EXPECT_EQ(by_query->route->first().config.name, "gemini");
 
   const auto unknown = address(all, "/v1/models", {});
   ASSERT_FALSE(unknown.has_value());

@@ -25,7 +25,7 @@ using gateway::Metrics;
 using gateway::Outcome;
 using namespace std::chrono_literals;
 
-const MetricNames kNames{.upstreams = {"openai", "anthropic"}, .models = {"gpt-5"}, .tenants = {"default", "search"}};
+const MetricNames kNames{.upstreams = {"openai", "anthropic"}, .routes = {"both"}, .credentials = {{"openai", "main"}}, .models = {"gpt-5"}, .tenants = {"default", "search"}};
 
 gateway::AttemptRow attempt(int number, Class cls, int status) {
   return {.number = number, .upstream = "openai", .status = status, .cls = cls, .took = 250ms};
@@ -74,6 +74,24 @@ void work_everything(Metrics& metrics) {
   refused.attempts.clear();
   refused.usage = {};
   play(metrics, refused);
+  CallRecord remembered = answered();
+  remembered.outcome = Outcome::Failed;
+  remembered.cls = Class::Overloaded;
+  remembered.reason = ledger::kRemembered;
+  remembered.attempts.clear();
+  remembered.usage = {};
+  play(metrics, remembered);
+  using Event = budget::HealthEvent;
+  metrics.health_event({Event::Kind::BreakerOpened, "openai", "gpt-5", "", "consecutive", {}});
+  metrics.health_event({Event::Kind::Quarantined, "openai", "", "main", "auth", {}});
+  metrics.health_event({Event::Kind::Paused, "openai", "gpt-5", "main", "rate_limited", {}});
+  budget::UpstreamHealth health{.name = "openai"};
+  health.retries_available = 4;
+  health.breakers.push_back({"gpt-5", budget::Breaker::State::Open, budget::Breaker::Reason::Consecutive, {}, {}});
+  health.credentials.push_back({"main", Class::Auth, {}, {}});
+  health.pauses.push_back({"main", true, "gpt-5", {}, {}});
+  metrics.health({health});
+  metrics.key_read("openai", "main", false);
   metrics.queue_entered(budget::Lane::Bulk);
   metrics.retry_denied("openai", "attempts_used");
   metrics.request_refused("callgate_bad_request");
@@ -217,7 +235,7 @@ TEST(Metrics, retries_are_counted_by_what_caused_them_and_their_waits_by_who_nam
   EXPECT_EQ(value(metrics, R"(callgate_backoff_wait_seconds_sum{source="computed",upstream="openai"})"), 0.5);
   EXPECT_EQ(value(metrics, R"(callgate_backoff_wait_seconds_sum{source="retry_after",upstream="openai"})"), 2);
   EXPECT_EQ(value(metrics, R"(callgate_possibly_billed_attempts_total{upstream="openai"})"), 1);
-  EXPECT_EQ(value(metrics, R"(callgate_caller_retries_total{tenant="search"})"), 1);
+  EXPECT_EQ(value(metrics, R"(callgate_caller_retries_total{seen_by="sdk",tenant="search"})"), 1);
   EXPECT_EQ(value(metrics, R"(callgate_refusals_total{limit="queue_full"})"), 1);
 }
 
@@ -305,7 +323,7 @@ TEST(Metrics, what_is_known_beforehand_stands_at_zero_from_the_start) {
                            R"(callgate_queue_depth{lane="backfill"})",
                            R"(callgate_queue_wait_seconds_count{lane="bulk"})",
                            R"(callgate_log_messages_total{level="error"})",
-                           R"(callgate_caller_retries_total{tenant="default"})",
+                           R"(callgate_caller_retries_total{seen_by="sdk",tenant="default"})",
                            "callgate_commits_late_total",
                            "callgate_draining",
                            "callgate_connections",
