@@ -127,7 +127,8 @@ class Health {
   /// Counts, pauses and states stay; what belongs to an upstream or credential that has gone goes.
   void configure(HealthPolicy policy);
 
-  /// May an attempt go there now? `again`: it is a retry, which needs the upstream's retry budget.
+  /// May an attempt go there now? `again`: its call has tried this upstream before, so it needs the upstream's retry
+  /// budget.
   [[nodiscard]] Standing look(const Candidate& candidate, bool again, Waiter& waiter, TimePoint now, double roll);
   /// Only where look() just said yes.
   [[nodiscard]] Pass begin(const Candidate& candidate, bool again, TimePoint now);

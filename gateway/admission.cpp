@@ -98,7 +98,7 @@ CandidateAdmission::Choice CandidateAdmission::choose(const Ask& ask, budget::Wa
       ++choice.closed;
       continue;
     }
-    budget::Standing standing = health_.look(ask.candidates[i], ask.again, waiter, now, runtime_.roll());
+    budget::Standing standing = health_.look(ask.candidates[i], ask.tried[i] != 0, waiter, now, runtime_.roll());
     if (standing.held == Held::Quarantine) {
       ++choice.quarantined;
       choice.quarantined_for = standing.quarantined_for;
@@ -124,7 +124,7 @@ Admitted CandidateAdmission::take(const Ask& ask, std::size_t candidate, Permit 
   Admitted admitted;
   admitted.candidate = candidate;
   admitted.slot = std::move(slot);
-  admitted.pass = health_.begin(way, ask.again, runtime_.now());
+  admitted.pass = health_.begin(way, ask.tried[candidate] != 0, runtime_.now());
   if (way.configured) {
     const auto key = keys_.find(secret_name(way.upstream, way.credential));
     if (key != keys_.end()) admitted.key = key->second;

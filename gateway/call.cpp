@@ -351,10 +351,12 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
   const TimePoint patience = std::min(call.deadline, call.first_content_by);
   std::vector<TimePoint> not_before(call.candidates.size(), TimePoint::min());
+  std::vector<char> tried(call.candidates.size(), 0);
   budget::Waiter waiter;
   Ask ask;
   ask.candidates = call.candidates;
   ask.not_before = not_before;
+  ask.tried = tried;
   ask.lane = call.lane;
   ask.deadline = patience;
   ask.longest_wait = retry.longest_wait;
@@ -383,6 +385,9 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     if (number == 1) first_began = services.runtime.now();
     if (failed) record.attempts.back().next = way.upstream == record.upstream ? "retry" : "failover";
     record.upstream = way.upstream;
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+      if (call.candidates[i].upstream == way.upstream) tried[i] = 1;
+    }
 
     OpenRow row{call.id, number, way.upstream};
     co_await services.ledger.open(row, signal);

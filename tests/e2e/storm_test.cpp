@@ -362,6 +362,15 @@ TEST(RetryBudget, retries_stay_a_share_of_the_traffic) {
   EXPECT_EQ(houses.figure("callgate_retries_denied_total", "reason=\"retry_budget\""), 4);
 }
 
+TEST(RetryBudget, another_upstream_is_no_retry_for_it) {
+  TwoHouses houses{
+      "retry: {base: 1ms, budget: {share: 0, floor: 0, floor_refill_per_second: 0}}\n"
+      "breaker: {consecutive: 1000, min_calls: 1000}\n"};
+  houses.first.script(R"([{"answer": 503}])");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(houses.call("both", chat_saying(std::to_string(i))).status, 200);
+  EXPECT_EQ(houses.eu.seen().size(), 20u);
+}
+
 TEST(Explain, a_call_can_be_told_attempt_by_attempt) {
   TwoHouses houses;
   houses.first.script(R"([{"answer": 503}])");

@@ -104,12 +104,14 @@ struct World {
   /// Somebody else takes the only slot.
   void block() {
     static const std::vector<TimePoint> kAnyTime(1, TimePoint::min());
+    static const std::vector<char> kNever(1, 0);
     boost::asio::co_spawn(
         runtime.io(),
         [](World& world) -> task<void> {
           Ask ask;
           ask.candidates = world.call.candidates;
           ask.not_before = kAnyTime;
+          ask.tried = kNever;
           ask.deadline = TimePoint::max();
           Signal nobody{world.runtime.io()};
           budget::Waiter waiter;
