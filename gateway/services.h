@@ -74,6 +74,8 @@ struct Ask {
   std::span<const budget::Candidate> candidates{};  // In order of preference.
   /// For each of them the call's own backoff: not before then; max(): not at all any more.
   std::span<const TimePoint> not_before{};
+  /// For each of them: this call has tried its upstream before, so that it needs the upstream's retry budget.
+  std::span<const char> tried{};
   budget::Lane lane = budget::Lane::Bulk;
   TimePoint deadline{};                            // After that, waiting is for nothing.
   bool again = false;                              // A retry: its place is before those who have not begun.
