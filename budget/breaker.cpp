@@ -12,7 +12,9 @@ namespace {
 constexpr Milliseconds kRowLastsAtLeast{1'000};
 constexpr Milliseconds kProbeDeadlineMin{30'000};
 constexpr double kJitter = 0.2;  // Of open_for, on top of it.
-constexpr int kSooner = 8;       // So much shorter is the opening of an upstream that still answers.
+constexpr int kSureRows = 4;     // So many times `consecutive` failures open it whatever is under way.
+constexpr int kMostDoublings = 5;
+constexpr int kSooner = 8;  // So much shorter is the opening of an upstream that still answers.
 
 void check(const BreakerPolicy& policy) {
   assert(policy.window > Milliseconds::zero());
@@ -29,13 +31,16 @@ class Breaker::Core final : public TicketDesk {
   explicit Core(const BreakerPolicy& chosen) : policy{chosen}, outcomes{chosen.window} { check(policy); }
 
   void success(std::uint64_t number, TimePoint now) override {
-    if (number != generation) return;
     if (!opened_at) {
+      if (number != generation) return;
       --in_flight;
       outcomes.add_whole(now);
       row = 0;
       return;
     }
+    // An answer of any probe since the opening is one, however long it took.
+    if (number <= opening) return;
+    ++generation;
     outcomes.clear();
     row = 0;
     in_flight = 0;
@@ -58,14 +63,16 @@ class Breaker::Core final : public TicketDesk {
     outcomes.add_part(now);
     if (row == 1) row_began = now;
 
+    if (closed_at && now - *closed_at > policy.window) half_alive = 0;
     const auto all = outcomes.whole(now);
-    if (all >= policy.min_calls && is_share(outcomes.part(now), all)) {
+    if (all >= std::int64_t{policy.min_calls} << half_alive && is_share(outcomes.part(now), all)) {
       ++transitions.opened_by_share;
       reason = Reason::FailureShare;
       return open(now, roll);
     }
     // Many calls that break in one moment are one incident: a lost connection carries a hundred streams.
-    if (row >= policy.consecutive && now - row_began >= kRowLastsAtLeast && is_share(row, row)) {
+    const bool sure = is_share(row, row) || row >= kSureRows * policy.consecutive;
+    if (row >= policy.consecutive && now - row_began >= kRowLastsAtLeast && sure) {
       ++transitions.opened_by_row;
       reason = Reason::Consecutive;
       open(now, roll);
@@ -84,14 +91,18 @@ class Breaker::Core final : public TicketDesk {
   }
 
   void open(TimePoint now, double roll) {
-    ++generation;
+    opening = ++generation;
+    const bool again = opened_at.has_value();
     opened_at = now;
     opening_roll = roll;
     probe_until.reset();
     probed = false;
     in_flight = 0;  // They count for nothing any more.
     // As long as one of the last few was answered, it is not down, but failing much.
+    // Each opening of such a one proves less: the next takes twice as many outcomes, and it may finish what it can.
     is_down = row >= policy.consecutive || outcomes.part(now) == outcomes.whole(now);
+    if (is_down) half_alive = 0;
+    if (!is_down && !again) half_alive = std::min(half_alive + 1, kMostDoublings);
   }
 
   /// Of the present opening.
@@ -134,9 +145,11 @@ class Breaker::Core final : public TicketDesk {
   std::int64_t in_flight = 0;  // Tickets of the present closed state that are out.
   TimePoint row_began{};
 
-  std::uint64_t generation = 0;        // Moves at every opening and probe.
+  std::uint64_t generation = 0;        // Moves at every opening, probe and closing.
+  std::uint64_t opening = 0;           // It, at the present opening.
   std::optional<TimePoint> opened_at;  // Nothing: closed.
   double opening_roll = 0.0;
+  int half_alive = 0;   // Openings in a row of an upstream that still answered some.
   bool is_down = true;  // At the present opening nothing had been answered of late.
   bool probed = false;  // Since the present opening.
   TimePoint half_opened_at{};

@@ -38,13 +38,16 @@ struct BreakerPolicy {
 ///   HalfOpen, probe out success of the probe                           Closed; all counts cleared
 ///                       failure of the probe                           Open, for the same reason as before
 ///                       neutral end of the probe, or it was dropped    HalfOpen, no probe
-///                       probe out for longer than probe_deadline       HalfOpen, no probe; the old one counts for
-///                                                                      nothing from when a new one is given
+///                       probe out for longer than probe_deadline       HalfOpen, no probe; from when a new one is
+///                                                                      given, the old one counts only by a success
 ///                       the end of any other ticket                    HalfOpen, unchanged
 ///
-/// The share is one of all that ended and all that is under way: failures end at once, answers take their time.
+/// The share is one of all that ended and all that is under way: failures end at once, answers take their time. So a
+/// row must also be that share of itself and what is under way, until it is four times as long.
 /// An opening lasts open_for; while one of the last `consecutive` outcomes was a success (the upstream fails much,
-/// but is not down), an eighth of it.
+/// but is not down), an eighth of it, and the next opening by share needs twice as many outcomes, at most 32 times
+/// min_calls, until it has stayed closed for a window: an upstream that answers some is to finish what it can, not to
+/// be idle.
 ///
 /// In Closed, tickets are free and unlimited; one that ends after an opening (and after the closing that followed)
 /// counts for nothing. Only a failure opens: a success that completes min_calls does not.

@@ -128,6 +128,8 @@ Standing Health::look(const Candidate& candidate, bool again, Waiter& waiter, Ti
   if (!wait.may_probe(now)) {
     const auto probe = wait.next_probe(now);
     if (wait.scouting()) return {Held::Pause, probe.value_or(now + kLookAgain), std::max(now, wait.until()), {}};
+    // A place in a pause that was ended early is none any more.
+    if (const auto old = waiter.place(&wait); old && *old > wait.spread_end()) waiter.forget(&wait);
     const auto mine = waiter.place(&wait);
     if (mine && now < *mine) return {Held::Pause, probe ? std::min(*mine, *probe) : *mine, wait.until(), {}};
     if (wait.paused(now) || !mine) {
@@ -167,10 +169,21 @@ Pass Health::begin(const Candidate& candidate, bool again, TimePoint now) {
 
 std::vector<HealthEvent> Health::proved(Pass& pass, TimePoint now) {
   if (std::exchange(pass.proved, true)) return {};
-  const bool probing = pass.breaker.is_probe();
+  std::vector<HealthEvent> events;
+  Breaker& shared = breaker(pass.candidate);
+  const auto closings = shared.transitions().closed;
   pass.breaker.settle(Result::Success, now, 0.0);
-  if (!probing || breaker(pass.candidate).state(now) != Breaker::State::Closed) return {};
-  return {closing_of(pass.candidate)};
+  if (shared.transitions().closed != closings) events.push_back(closing_of(pass.candidate));
+  pass.pause.settle(Result::Success, now, 0.0);
+  pause(pass.candidate).answered(now);
+  if (Quarantine* held = quarantine(pass.candidate)) {
+    const bool was = held->quarantined();
+    pass.quarantine.settle(Result::Success, now, 0.0);
+    if (was && !held->quarantined())
+      events.push_back(
+          {HealthEvent::Kind::Freed, pass.candidate.upstream, {}, pass.candidate.credential, "probe", {}});
+  }
+  return events;
 }
 
 std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePoint now, double roll) {
@@ -183,6 +196,7 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
   Breaker& shared = breaker(candidate);
   const bool probing = pass.breaker.is_probe() && !pass.proved;
   const Breaker::State before = probing ? Breaker::State::HalfOpen : shared.state(now);
+  const auto closings = shared.transitions().closed;
   if (pass.proved && counts && shared.state(now) == Breaker::State::Closed) {
     // Dead in the middle: not the probe's matter any more, but a failure like others.
     pass.breaker = shared.begin(now);
@@ -197,10 +211,13 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
                       name_of(shared.reason().value_or(Breaker::Reason::FailureShare)),
                       shared.next_probe()});
   }
-  if (after == Breaker::State::Closed && probing) events.push_back(closing_of(candidate));
+  if (shared.transitions().closed != closings) events.push_back(closing_of(candidate));
 
   Pause& wait = pause(candidate);
-  if (ended.good) wait.answered(now);
+  if (ended.good) {
+    wait.answered(now);
+    retry_budget(candidate.upstream).answered(now);
+  }
   const bool paused_before = wait.paused(now);
   if (ended.hint && !ended.good) {
     pass.pause.is_open() ? wait.renew(pass.pause, now + *ended.hint, now, *ended.hint)
@@ -239,9 +256,18 @@ std::vector<HealthEvent> Health::end(Pass& pass, const AttemptEnd& ended, TimePo
   return events;
 }
 
-void Health::announced(const Candidate& candidate, std::int64_t remaining, std::int64_t limit, Milliseconds resets_in,
-                       TimePoint now) {
-  pause(candidate).announced(remaining, limit, resets_in, now);
+std::vector<HealthEvent> Health::announced(const Candidate& candidate, std::int64_t remaining, std::int64_t limit,
+                                           Milliseconds resets_in, TimePoint now) {
+  Pause& wait = pause(candidate);
+  const bool before = wait.paused(now);
+  wait.announced(remaining, limit, resets_in, now);
+  if (before || !wait.paused(now)) return {};
+  return {{HealthEvent::Kind::Paused,
+           candidate.upstream,
+           candidate.group,
+           candidate.configured ? candidate.credential : std::string{},
+           "announced",
+           wait.until()}};
 }
 
 std::vector<HealthEvent> Health::changed(std::string_view upstream, std::string_view credential) {
@@ -273,16 +299,18 @@ std::vector<UpstreamHealth> Health::view(TimePoint now) {
     return std::ranges::find(all, name, &UpstreamHealth::name);
   };
   breakers_.for_each([&](const std::string& key, Breaker& breaker) {
+    if (breaker.state(now) == Breaker::State::Closed) return;
     const std::vector<std::string> parts = parts_of(key);
     const auto upstream = upstream_named(parts[0]);
-    if (breaker.state(now) == Breaker::State::Closed || upstream == all.end()) return;
+    if (upstream == all.end()) return;
     upstream->breakers.push_back(
         {parts[1], breaker.state(now), breaker.reason(), breaker.since(now), breaker.next_probe()});
   });
   pauses_.for_each([&](const std::string& key, Pause& pause) {
+    if (!pause.paused(now)) return;
     const std::vector<std::string> parts = parts_of(key);
     const auto upstream = upstream_named(parts[0]);
-    if (!pause.paused(now) || upstream == all.end()) return;
+    if (upstream == all.end()) return;
     upstream->pauses.push_back({parts[1], parts[3] == "c", parts[2], pause.until(), pause.next_probe(now)});
   });
   return all;

@@ -136,8 +136,8 @@ class Health {
   std::vector<HealthEvent> proved(Pass& pass, TimePoint now);
   std::vector<HealthEvent> end(Pass& pass, const AttemptEnd& ended, TimePoint now, double roll);
   /// What the provider says it has left for us (none: nothing happens).
-  void announced(const Candidate& candidate, std::int64_t remaining, std::int64_t limit, Milliseconds resets_in,
-                 TimePoint now);
+  std::vector<HealthEvent> announced(const Candidate& candidate, std::int64_t remaining, std::int64_t limit,
+                                     Milliseconds resets_in, TimePoint now);
   /// The credential's file holds another key.
   std::vector<HealthEvent> changed(std::string_view upstream, std::string_view credential);
 

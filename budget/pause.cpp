@@ -130,6 +130,11 @@ void Pause::answered(TimePoint now) {
 
 bool Pause::paused(TimePoint now) const { return core_->paused(now); }
 
+TimePoint Pause::spread_end() const {
+  if (core_->until == TimePoint::min()) return core_->until;
+  return core_->until + std::max(kSpreadMin, core_->length / 10);
+}
+
 bool Pause::scouting() const { return core_->scouting; }
 
 TimePoint Pause::until() const { return core_->until; }

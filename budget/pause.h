@@ -46,6 +46,8 @@ class Pause {
   [[nodiscard]] bool scouting() const;
   /// The end of the pause, which may be past; TimePoint::min() if there never was one.
   [[nodiscard]] TimePoint until() const;
+  /// The last place that release() can give in this pause.
+  [[nodiscard]] TimePoint spread_end() const;
   /// When the next attempt may begin as far as pause and pace go; `now` if nothing holds it.
   [[nodiscard]] TimePoint next(TimePoint now) const;
   /// When this one of all who wait may go: the end of the pause plus its own place in the spread behind it, which is

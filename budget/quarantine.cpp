@@ -11,7 +11,8 @@ using classifier::Class;
 class Quarantine::Core final : public TicketDesk {
  public:
   void success(std::uint64_t number, TimePoint /*now*/) override {
-    if (number == generation && since) free();
+    // An answer of any probe since then is one, however long it took.
+    if (since && number > began) free();
   }
 
   void failure(std::uint64_t number, TimePoint now, double /*roll*/) override {
@@ -26,7 +27,7 @@ class Quarantine::Core final : public TicketDesk {
     if (number != generation) return;
     reason = why;
     if (since) return probe_later(now);
-    ++generation;
+    began = ++generation;
     since = now;
     wait = kQuarantineFirstProbe;
     probe_at = now + wait;
@@ -47,6 +48,7 @@ class Quarantine::Core final : public TicketDesk {
   [[nodiscard]] TimePoint next_probe() const { return probe_until.value_or(probe_at); }
 
   std::uint64_t generation = 0;    // Moves at every quarantine, probe and release.
+  std::uint64_t began = 0;         // It, at the present quarantine.
   std::optional<TimePoint> since;  // Nothing: free.
   Class reason = Class::Auth;
   Milliseconds wait{};

@@ -23,7 +23,8 @@ inline constexpr Milliseconds kQuarantineLongest{600'000};
 ///                probe: success                         Free
 ///                probe: refused(), or another failure   Quarantined, probe after twice as long, at most 10 min
 ///                probe: neutral, dropped                the next one may probe at once
-///                probe out for longer than its wait     the same; the old one counts for nothing once a new is given
+///                probe out for longer than its wait     the same; once a new one is given, the old one counts only
+///                                                       by a success
 ///                any end of an earlier ticket           Quarantined, unchanged
 ///   either       changed()                              Free; all tickets that are out count for nothing
 class Quarantine {

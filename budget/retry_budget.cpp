@@ -9,6 +9,7 @@ namespace {
 
 constexpr Milliseconds kWindow{60'000};
 // A level is a sum of fractions: a whole retry may be there but for the last bit.
+constexpr double kCallsOfAnAnswer = 2.0;
 constexpr double kAlmost = 1e-9;
 
 void check(const RetryBudgetPolicy& policy) {
@@ -19,11 +20,14 @@ void check(const RetryBudgetPolicy& policy) {
 
 }  // namespace
 
-RetryBudget::RetryBudget(RetryBudgetPolicy policy) : policy_{policy}, window_{kWindow}, floor_level_{policy.floor} {
+RetryBudget::RetryBudget(RetryBudgetPolicy policy)
+    : policy_{policy}, window_{kWindow}, answers_{kWindow}, floor_level_{policy.floor} {
   check(policy_);
 }
 
 void RetryBudget::call_began(TimePoint now) { window_.add_whole(now); }
+
+void RetryBudget::answered(TimePoint now) { answers_.add_whole(now); }
 
 bool RetryBudget::take(TimePoint now) {
   if (share_left(now) <= 0.0) {
@@ -65,7 +69,9 @@ void RetryBudget::update(const RetryBudgetPolicy& policy) {
 }
 
 double RetryBudget::share_left(TimePoint now) const {
-  return policy_.share * static_cast<double>(window_.whole(now)) - static_cast<double>(window_.part(now));
+  const double calls =
+      static_cast<double>(window_.whole(now)) + kCallsOfAnAnswer * static_cast<double>(answers_.whole(now));
+  return policy_.share * calls - static_cast<double>(window_.part(now));
 }
 
 double RetryBudget::floor_level(TimePoint now) const {

@@ -7,8 +7,10 @@
 namespace budget {
 
 struct RetryBudgetPolicy {
-  double share = 0.5;  // Of the first attempts of the last 60 s.
-  double floor = 10;   // Retries that a quiet upstream may have on top, at most saved up.
+  /// Of the first attempts of the last 60 s. Each answer counts as two more, so that an upstream which answers is not
+  /// kept from finishing jobs (three in five failing, a job takes one and a half retries), and one which is down is.
+  double share = 0.5;
+  double floor = 10;  // Retries that a quiet upstream may have on top, at most saved up.
   double floor_refill_per_second = 0.1;
   bool operator==(const RetryBudgetPolicy&) const = default;
 };
@@ -20,6 +22,8 @@ class RetryBudget {
 
   /// A call's first attempt begins. Its retries ask take() instead.
   void call_began(TimePoint now);
+  /// An attempt was answered.
+  void answered(TimePoint now);
   /// May a retry begin now? Yes has taken it: from the share while that lasts, else from the floor.
   [[nodiscard]] bool take(TimePoint now);
   /// The earliest moment at which take() can succeed if no further call comes; TimePoint::max() if never.
@@ -34,7 +38,8 @@ class RetryBudget {
   [[nodiscard]] double floor_level(TimePoint now) const;
 
   RetryBudgetPolicy policy_;
-  ShareWindow window_;  // Whole: first attempts; part: retries, those from the floor too.
+  ShareWindow window_;   // Whole: first attempts; part: retries, those from the floor too.
+  ShareWindow answers_;  // Whole: attempts that were answered.
   double floor_level_;
   TimePoint floor_as_of_ = TimePoint::min();
 };

@@ -161,7 +161,9 @@ std::optional<Refusal> CandidateAdmission::hopeless(const Ask& ask, const Choice
   const bool pause = nearest.held == Held::Pause || nearest.held == Held::Pace;
   const bool too_long =
       pause && nearest.opens && *nearest.opens - now > ask.longest_wait && nearest.when > now + ask.longest_wait;
-  if (too_long || nearest.when >= std::min(ask.deadline, patience)) {
+  // More traffic brings a retry budget back sooner than is known now.
+  const bool known = nearest.held != Held::RetryBudget;
+  if (too_long || (known && nearest.when >= std::min(ask.deadline, patience))) {
     refusal.why = too_long ? Refusal::Why::PausedTooLong : why_of(nearest.held);
     return refusal;
   }
@@ -185,6 +187,7 @@ task<std::expected<Admitted, Refusal>> CandidateAdmission::admit(const Ask& ask,
         if (slot) co_return take(ask, way, std::move(*slot));
       }
       const std::size_t first = choice.ready.front();
+      listed.reset();
       SlotAsk line;
       line.upstream = ask.candidates[first].upstream;
       line.lane = ask.lane;
@@ -234,9 +237,10 @@ task<std::expected<Admitted, Refusal>> CandidateAdmission::admit(const Ask& ask,
 }
 
 void CandidateAdmission::proved(Admitted& admitted) {
+  const bool probe = admitted.pass.is_probe();
   const std::vector<budget::HealthEvent> events = health_.proved(admitted.pass, runtime_.now());
   tell(events);
-  if (!events.empty()) wake();
+  if (probe || !events.empty()) wake();
 }
 
 void CandidateAdmission::ended(Admitted& admitted, const budget::AttemptEnd& end) {
@@ -255,7 +259,7 @@ void CandidateAdmission::announced(const Admitted& admitted, std::span<const cla
   for (const classifier::AnnouncedLimit& limit : limits) {
     if (!limit.remaining || !limit.resets_in) continue;
     if (*limit.remaining == 0) {
-      health_.announced(admitted.pass.candidate, 0, limit.limit.value_or(0), *limit.resets_in, now);
+      tell(health_.announced(admitted.pass.candidate, 0, limit.limit.value_or(0), *limit.resets_in, now));
       continue;
     }
     if (limit.unit != Unit::Requests) continue;
@@ -264,8 +268,8 @@ void CandidateAdmission::announced(const Admitted& admitted, std::span<const cla
       tightest = &limit;
   }
   if (!tightest) return;
-  health_.announced(
-      admitted.pass.candidate, *tightest->remaining, tightest->limit.value_or(0), *tightest->resets_in, now);
+  tell(health_.announced(
+      admitted.pass.candidate, *tightest->remaining, tightest->limit.value_or(0), *tightest->resets_in, now));
 }
 
 std::vector<budget::UpstreamHealth> CandidateAdmission::health() { return health_.view(runtime_.now()); }

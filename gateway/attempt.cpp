@@ -138,10 +138,11 @@ struct Try {
     if (!verdict.unexplained || attempt.good()) return;
     const int status = exchange->status();
     const bool malformed = verdict.cls == Class::MalformedResponse;
+    auto hidden = callers_secrets(call.request.headers, call.target);
+    if (admitted.key) hidden.push_back(*admitted.key);
     const classifier::Fingerprint fingerprint =
         malformed ? classifier::fingerprint_of_malformed(dialect().name(), status, verdict.rule)
-                  : classifier::fingerprint_of(
-                        dialect().name(), status, headers, body, callers_secrets(call.request.headers, call.target));
+                  : classifier::fingerprint_of(dialect().name(), status, headers, body, hidden);
     attempt.row.fingerprint = fingerprint.id;
     services.unknown.note({.upstream = attempt.row.upstream,
                            .dialect = dialect().name(),
@@ -175,9 +176,13 @@ struct Try {
   void drop_echo() {
     std::string& code = attempt.verdict.code;
     const auto echoes = [&code](const classifier::Header& header) {
-      return code.size() >= kEchoMin && header.value.find(code) != std::string::npos;
+      return code.size() >= kEchoMin &&
+             (header.value.find(code) != std::string::npos ||
+              (is_key_header(header.name) && code.find(header.value) != std::string::npos));
     };
-    const bool our_key = admitted.key && code.size() >= kEchoMin && admitted.key->find(code) != std::string::npos;
+    const bool our_key =
+        admitted.key && code.size() >= kEchoMin &&
+        (admitted.key->find(code) != std::string::npos || code.find(*admitted.key) != std::string::npos);
     if (our_key || std::ranges::any_of(call.request.headers, echoes)) code.clear();
   }
   /// Nor may it show our key to the caller.
@@ -607,8 +612,10 @@ task<Attempt> try_once(const Call& call, int number, Admitted& admitted, Service
     const Headers& headers = t.exchange->headers();
     t.attempt.row.status = status;
     t.attempt.row.provider_request_id = request_id_of(t.dialect(), headers).substr(0, 128);
+    // What a refusal says of waiting is in its verdict.
     const std::vector<classifier::AnnouncedLimit> limits =
-        classifier::read_announced(headers, services.runtime.wall_now());
+        status < 400 ? classifier::read_announced(headers, services.runtime.wall_now())
+                     : std::vector<classifier::AnnouncedLimit>();
     if (!limits.empty()) services.admission.announced(admitted, limits);
     const bool good = status >= 200 && status < 300;
     if (good && t.dialect().is_stream(call.endpoint, call.facts, headers)) {

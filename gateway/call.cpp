@@ -205,7 +205,10 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
   const ComeBack come_back{.retryable = verdict.retryable || attempt.callers_deadline,
                            .wait = verdict.retry_after,
                            .sdk_may_retry = false};
-  const bool remember = verdict.retryable && !attempt.callers_deadline;
+  // Only where our attempts were spent: what the caller's hurry or the endpoint forbade may do well another time.
+  const bool spent = reason != budget::name_of(budget::GaveUp::NotReplaySafe) &&
+                     reason != budget::name_of(budget::GaveUp::DeadlineTooClose);
+  const bool remember = verdict.retryable && !attempt.callers_deadline && spent;
   if (attempt.answer_started) {
     return {false, Outcome::Failed, verdict.cls, attempt.row.status, reason, std::move(attempt.last)};
   }
@@ -310,8 +313,10 @@ bool refuses(int status) { return status == 429 || status == 503 || status == 52
 void hold_back(const Call& call, std::size_t failed, Class cls, TimePoint until, std::vector<TimePoint>& not_before) {
   const budget::Candidate& there = call.candidates[failed];
   for (std::size_t i = 0; i < call.candidates.size(); ++i) {
-    const bool same = i == failed || (!budget::is_credentials_fault(cls) && cls != Class::RateLimited &&
-                                      call.candidates[i].upstream == there.upstream);
+    const bool everywhere = cls == Class::Unknown || cls == Class::Conflict;  // It may be the request.
+    const bool same = i == failed || everywhere ||
+                      (!budget::is_credentials_fault(cls) && cls != Class::RateLimited &&
+                       call.candidates[i].upstream == there.upstream);
     if (same) not_before[i] = std::max(not_before[i], until);
   }
 }
@@ -399,7 +404,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     attempt.row.waited_for = waits.slept_for;
     if (hinted && waits.slept_for != ledger::WaitedFor::Nothing)
       attempt.row.waited_for = ledger::WaitedFor::RetryAfter;
-    const bool pauses = attempt.verdict.retry_after && refuses(attempt.row.status);
+    const bool pauses =
+        attempt.verdict.retry_after && (attempt.verdict.cls == Class::RateLimited || refuses(attempt.row.status));
     budget::AttemptEnd end{.cls = attempt.verdict.cls,
                            .good = attempt.good(),
                            .of_the_caller = attempt.callers_deadline || attempt.stopped.has_value(),
@@ -521,8 +527,6 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
   }
   if (!record.bug.empty()) ending = internal_error(call, record, caller.begun());
 
-  if (ending.worth_remembering) remember(call, record, ending, services);
-
   // The provider bills us whoever hung up, so every way out leads to this line, and the caller's last byte behind it.
   record.outcome = ending.outcome;
   record.cls = ending.cls;
@@ -530,6 +534,7 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
   record.reason = ending.reason;
   record.duration = span(call.request.arrived, services.runtime.now());
   try {
+    if (ending.worth_remembering) remember(call, record, ending, services);
     record.commit_late = !co_await services.ledger.end(record);
   } catch (const std::exception& bug) {
     record.bug = bug.what();

@@ -728,6 +728,12 @@ void Reader::check_credentials(const UpstreamConfig& upstream, Secrets& secrets)
           path / "name",
           "must be a name of at most 64 small letters, digits, -, _ and ., since it is a label in metrics");
     }
+    if (credential.name == "caller") {
+      add(Kind::Reference,
+          place_of(path / "name"),
+          path / "name",
+          "is what a caller's own key is called; choose another one");
+    }
     if (!names.insert(credential.name).second) {
       add(Kind::DuplicateKey,
           place_of(path / "name"),

@@ -172,7 +172,8 @@ constexpr Key kKeys[] = {
     {.path = "upstreams.*.credentials[].weight",
      .type = Type::Number,
      .standard = "1",
-     .meaning = "Its share of new conversations. 0: only when no other one may be used.",
+     .meaning = "Its share of conversations, which are told apart by tenant and run id. 0: only when no other one "
+                "may be used.",
      .range = between(0, 1e6)},
     {.path = "upstreams.*.limits",
      .type = Type::Map,
@@ -310,7 +311,8 @@ constexpr Key kKeys[] = {
      .example = "openai-eu"},
     {.path = "routes.*.try[].weight",
      .type = Type::Number,
-     .meaning = "Neighbours that all have one share the calls by it, each caller's kept together; without, the order "
+     .meaning = "Neighbours that all have one share the calls by it, each conversation (tenant and run id) kept "
+                "together; without, the order "
                 "decides.",
      .range = between(0, 1e6),
      .example = "1"},
@@ -529,7 +531,7 @@ constexpr Key kKeys[] = {
      .type = Type::Number,
      .standard = "0.5",
      .meaning = "Share of failures that opens it.",
-     .range = between(0, 1),
+     .range = between(0.01, 1),
      .apply = put<&C::breaker, &C::Breaker::failure_share>},
     {.path = "breaker.consecutive",
      .type = Type::Integer,

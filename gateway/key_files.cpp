@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -43,6 +44,7 @@ class KeyFiles::Impl {
     for (KeySource& source : sources) fresh.push_back({std::move(source), {}, {}});
     const std::scoped_lock lock{mutex_};
     watched_ = std::move(fresh);
+    ++version_;
   }
 
  private:
@@ -52,10 +54,18 @@ class KeyFiles::Impl {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     std::unique_lock lock{mutex_};
-    while (!waker_.wait_for(lock, kLook, [this] { return stopping_; })) look();
+    while (!waker_.wait_for(lock, kLook, [this] { return stopping_; })) {
+      // A file system that hangs must hold up nobody but us.
+      std::vector<Watched> now = watched_;
+      const std::uint64_t version = version_;
+      lock.unlock();
+      look(now);
+      lock.lock();
+      if (version == version_) watched_ = std::move(now);
+    }
   }
-  void look() {
-    for (Watched& one : watched_) {
+  void look(std::vector<Watched>& all) {
+    for (Watched& one : all) {
       const FileStamp now = stamp_of(one.source.source.name);
       const bool at_rest = now == std::exchange(one.seen, now);
       if (!at_rest || now == one.known) continue;  // One that is not there is like one that never was.
@@ -68,6 +78,7 @@ class KeyFiles::Impl {
   std::mutex mutex_{};
   std::condition_variable waker_{};
   bool stopping_ = false;
+  std::uint64_t version_ = 0;  // Of what is watched.
   std::vector<Watched> watched_{};
   std::thread thread_{};
 };

@@ -24,8 +24,8 @@ struct KeyChange {
   std::expected<std::string, std::string> key{};
 };
 
-/// Looks at each file's state once a second, on a thread of its own; a file that changed is read after it has been at
-/// rest for one look. Links are followed, so that the swap of a mounted Secret is seen.
+/// Looks at each file's state twice a second, on a thread of its own; a file that changed is read after it has been
+/// at rest for one look. Links are followed, so that the swap of a mounted Secret is seen.
 class KeyFiles {
  public:
   /// `changed` is called on that thread.

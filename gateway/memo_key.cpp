@@ -10,7 +10,11 @@
 namespace gateway {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKeyHeaders = {"authorization", "x-api-key", "api-key", "x-goog-api-key"};
+// Parts of the names of headers that say who somebody is: authorization, x-api-key, ocp-apim-subscription-key,
+// cookie, …
+constexpr std::array<std::string_view, 7> kTellWho = {
+    "auth", "key", "token", "secret", "cookie", "session", "credential"};
+constexpr std::string_view kIdempotencyKey = "idempotency-key";
 constexpr std::array<std::string_view, 4> kChangeAnswers = {
     "anthropic-version", "anthropic-beta", "openai-organization", "openai-project"};
 constexpr std::size_t kDigestShown = 16;  // Bytes; enough that no two keys meet.
@@ -43,7 +47,12 @@ bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
 
 }  // namespace
 
-bool is_key_header(std::string_view name) { return is_one_of(kKeyHeaders, name); }
+bool is_key_header(std::string_view name) {
+  std::string small{name};
+  std::ranges::transform(small, small.begin(), [](char c) { return classifier::lower(c); });
+  if (small == kIdempotencyKey) return false;
+  return std::ranges::any_of(kTellWho, [&](std::string_view part) { return small.find(part) != small.npos; });
+}
 
 budget::MemoKey memo_key(const Call& call) {
   Digest digest;

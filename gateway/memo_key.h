@@ -15,7 +15,7 @@ namespace gateway {
 /// Of a key that a caller passes through: which one it is, but not what it is. Empty: it has none.
 [[nodiscard]] std::string key_digest(const classifier::Headers& headers, std::string_view query);
 
-/// Where a caller may have put its key.
+/// Where a caller may have put its key, by the header's name: whatever says who somebody is.
 [[nodiscard]] bool is_key_header(std::string_view name);
 
 }  // namespace gateway

@@ -348,7 +348,8 @@ class Metrics::Impl {
     if (event.kind == Kind::Paused) pauses_.at({upstream}).Increment();
   }
   void health(const std::vector<budget::UpstreamHealth>& upstreams) {
-    std::vector<prometheus::Gauge*> open;
+    std::vector<prometheus::Gauge*> open;  // Set to something that must not outlive what it tells of.
+    std::vector<prometheus::Gauge*> counted;
     for (const budget::UpstreamHealth& one : upstreams) {
       const Id upstream = upstreams_.id_of(one.name);
       retry_budget_.at({upstream}).Set(one.retries_available);
@@ -362,10 +363,19 @@ class Metrics::Impl {
       for (const auto& credential : one.credentials) {
         const bool free = !credential.quarantined_for;
         usable += free ? 1 : 0;
-        quarantined_.at({upstream, credentials_.id_of(credential.name)}).Set(free ? 0 : 1);
+        prometheus::Gauge& gauge = quarantined_.at({upstream, credentials_.id_of(credential.name)});
+        gauge.Set(free ? 0 : 1);
+        if (!free) open.push_back(&gauge);
       }
       if (!one.credentials.empty()) usable_.at({upstream}).Set(usable);
+      if (!one.credentials.empty()) counted.push_back(&usable_.at({upstream}));
+      if (!one.pauses.empty()) open.push_back(&paused_.at({upstream}));
     }
+    // Where there are no keys any more, none are missing: no number, so that nobody is paged.
+    for (prometheus::Gauge* gauge : usable_shown_) {
+      if (std::ranges::find(counted, gauge) == counted.end()) gauge->Set(std::numeric_limits<double>::quiet_NaN());
+    }
+    usable_shown_ = std::move(counted);
     for (prometheus::Gauge* gauge : breakers_shown_) {
       if (std::ranges::find(open, gauge) == open.end()) gauge->Set(0);
     }
@@ -516,6 +526,7 @@ class Metrics::Impl {
   prometheus::Registry registry_{};
   SeriesRoom room_{};
   std::vector<prometheus::Gauge*> breakers_shown_{};
+  std::vector<prometheus::Gauge*> usable_shown_{};
   ModelLearner learner_{};
 
   Vocabulary upstreams_;

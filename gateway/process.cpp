@@ -261,7 +261,8 @@ class Sidecar {
     report.restart_needed = keep_until_restart(holding_, fresh);
     if (fresh.config == config()) {
       report.result = ReloadReport::Result::Unchanged;
-      holding_ = std::move(fresh);  // The same, from other lines maybe.
+      holding_ = std::move(fresh);  // The same, from other lines maybe, and with other keys in its files.
+      admission_.take_keys(holding_.secrets);
     } else {
       report.result = ReloadReport::Result::Applied;
       report.changed = changes(holding_.settings, fresh.settings);

@@ -82,7 +82,7 @@ task<std::expected<Permit, Refusal>> Slots::wait(const SlotAsk& ask, Signal& sig
   if (at_once) co_return std::move(*at_once);
   if (signal.draining()) co_return std::unexpected(Refusal{Refusal::Why::Draining});
   Line& line = lines_[upstream];
-  if (waiting_ >= limits_.queue.total) {
+  if (!ask.again && waiting_ >= limits_.queue.total) {
     co_return std::unexpected(Refusal{Refusal::Why::QueueFull, true_wait(upstream, line)});
   }
 

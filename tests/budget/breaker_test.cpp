@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace budget {
@@ -178,12 +179,12 @@ TEST(Breaker, follows_its_table) {
        State::Closed,
        true,
        {.opened_by_share = 1, .half_opened = 1, .closed = 1}},
-      {"probing, success of the probe that was given up",
+      {"probing, success of the probe that was given up: slow, but an answer",
        &Scene::probing,
        [](Scene& s) { s.settle(s.old_probe, Result::Success); },
-       State::HalfOpen,
-       false,
-       probed},
+       State::Closed,
+       true,
+       {.opened_by_share = 1, .half_opened = 1, .closed = 1}},
       {"probing, failure of the probe that was given up",
        &Scene::probing,
        [](Scene& s) { s.settle(s.old_probe, Result::Failure); },
@@ -435,6 +436,32 @@ TEST(Breaker, one_that_still_answers_some_is_asked_again_sooner_until_it_does_no
     breaker.begin(now).settle(Result::Failure, now, 0.0);
     EXPECT_EQ(breaker.next_probe(), now + (failed < 5 ? 1s : 8s)) << failed;
   }
+}
+
+TEST(Breaker, an_upstream_that_answers_some_is_let_finish_what_it_can) {
+  Breaker breaker{{.window = 30s, .min_calls = 10, .failure_share = 0.5, .consecutive = 5, .open_for = 8s}};
+  TimePoint now = kNow;
+  int answered = 0;
+  std::vector<int> per_opening;
+  while (per_opening.size() < 4) {
+    // Three in five fail, never five in a row.
+    for (const Result result :
+         {Result::Failure, Result::Success, Result::Failure, Result::Failure, Result::Success}) {
+      now += 10ms;
+      if (breaker.state(now) != State::Closed) break;
+      breaker.begin(now).settle(result, now, 0.0);
+      answered += result == Result::Success ? 1 : 0;
+    }
+    if (breaker.state(now) == State::Closed) continue;
+    per_opening.push_back(std::exchange(answered, 0));
+    now = *breaker.next_probe();
+    breaker.begin(now).settle(Result::Success, now, 0.0);
+  }
+  for (std::size_t i = 1; i < per_opening.size(); ++i) EXPECT_GE(per_opening[i], 2 * per_opening[i - 1] - 2);
+  // One that is down is shut after as few as ever.
+  ends(breaker, Result::Failure, now, 1);
+  ends(breaker, Result::Failure, now + 1s, 4);
+  EXPECT_EQ(breaker.state(now + 1s), State::Open);
 }
 
 // Goal: whatever the order of ends, an opening lasts its time, one probe is out at a time, and no probe is ever lost.

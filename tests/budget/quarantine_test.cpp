@@ -124,14 +124,17 @@ TEST(Quarantine, the_old_key_says_nothing_of_the_new_one) {
   EXPECT_FALSE(quarantine.quarantined());
 }
 
-TEST(Quarantine, a_probe_that_was_given_up_says_nothing_more) {
+TEST(Quarantine, a_slow_answer_frees_it_and_a_slow_refusal_says_nothing_more) {
   Quarantine quarantine;
   refuse(quarantine, kNow);
   Ticket old = quarantine.begin(kNow + 30s);
-  const Ticket fresh = quarantine.begin(kNow + 60s);
-  old.settle(Result::Success, kNow + 61s, 0.0);
+  Ticket fresh = quarantine.begin(kNow + 60s);
+  quarantine.refused(old, Class::Auth, kNow + 61s);
   EXPECT_TRUE(quarantine.quarantined());
-  EXPECT_FALSE(quarantine.may_begin(kNow + 61s));
+  EXPECT_FALSE(quarantine.may_begin(kNow + 61s)) << "the second one is still out";
+  Ticket third = quarantine.begin(kNow + 90s);
+  fresh.settle(Result::Success, kNow + 91s, 0.0);
+  EXPECT_FALSE(quarantine.quarantined());
 }
 
 TEST(Quarantine, a_refusal_is_told_once_and_to_its_own_quarantine) {

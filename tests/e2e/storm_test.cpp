@@ -130,6 +130,15 @@ TEST(Faults, F34_a_rotated_key_is_used_without_a_restart_and_a_bad_file_changes_
   EXPECT_EQ(header_of(seen[2], "authorization"), "Bearer sk-rotated-0123456789") << "the last good one";
 }
 
+TEST(Credentials, a_reload_that_sees_a_rotated_key_first_takes_it) {
+  TwoHouses houses;
+  EXPECT_EQ(houses.call("eu").status, 200);
+  houses.write_key("main", "sk-rotated-0123456789");
+  EXPECT_EQ(http("POST", houses.callgate->admin_url() + "/v1/reload").status, 200);
+  EXPECT_EQ(houses.call("eu").status, 200);
+  EXPECT_EQ(header_of(houses.eu.seen().at(1), "authorization"), "Bearer sk-rotated-0123456789");
+}
+
 TEST(Credentials, of_two_keys_one_without_money_no_caller_sees_it) {
   TwoHouses houses;
   houses.eu.script(
@@ -279,6 +288,22 @@ TEST(Memo, what_cannot_be_repeated_or_was_the_callers_fault_is_not_remembered) {
   EXPECT_EQ(houses.call("first").status, 400);
   EXPECT_EQ(houses.call("first").header("callgate-source"), "provider");
   EXPECT_EQ(houses.first.seen().size(), 2u);
+
+  // Nor is what only one customer was told another's: by whatever header they say who they are.
+  houses.first.script(R"([{"answer": 503}])");
+  TwoHouses other{"retry: {base: 1ms, bulk: {attempts: 1}}\n"};
+  other.first.script(R"([{"answer": 503}])");
+  EXPECT_EQ(other.call("first", kUnary, {{"Authorization", "Bearer a"}}).header("callgate-source"), "provider");
+  EXPECT_EQ(other.call("first", kUnary, {{"Authorization", "Bearer b"}}).header("callgate-source"), "provider");
+  EXPECT_EQ(other.call("first", kUnary, {{"Ocp-Apim-Subscription-Key", "c"}}).header("callgate-source"), "provider");
+  EXPECT_EQ(other.call("first", kUnary, {{"Ocp-Apim-Subscription-Key", "d"}}).header("callgate-source"), "provider");
+  EXPECT_EQ(other.call("first", kUnary, {{"Authorization", "Bearer a"}}).header("callgate-source"), "memo");
+  // A hurry of the caller's is not the provider's last word.
+  const std::string hurried = chat_saying("hurried");
+  TwoHouses slow;
+  slow.first.script(R"([{"match": {"times": 1}, "answer": {"status": 500, "headers": [["retry-after", "30"]]}}])");
+  EXPECT_EQ(slow.call("first", hurried, {{"Callgate-Deadline", "2s"}}).status, 500);
+  EXPECT_EQ(slow.call("first", hurried).status, 200);
 }
 
 const std::string kQuick =
