@@ -13,6 +13,7 @@ constexpr Milliseconds kRowLastsAtLeast{1'000};
 constexpr Milliseconds kProbeDeadlineMin{30'000};
 constexpr double kJitter = 0.2;  // Of open_for, on top of it.
 constexpr int kSureRows = 4;     // So many times `consecutive` failures open it whatever is under way.
+constexpr int kFewUnderWay = 4;  // A quarter of the row of failures.
 constexpr int kMostDoublings = 5;
 constexpr int kSooner = 8;  // So much shorter is the opening of an upstream that still answers.
 
@@ -97,10 +98,11 @@ class Breaker::Core final : public TicketDesk {
     opening_roll = roll;
     probe_until.reset();
     probed = false;
-    in_flight = 0;  // They count for nothing any more.
+    const bool much_under_way = kFewUnderWay * in_flight > row;  // Which may yet be answered.
+    in_flight = 0;                                               // They count for nothing any more.
     // As long as one of the last few was answered, it is not down, but failing much.
     // Each opening of such a one proves less: the next takes twice as many outcomes, and it may finish what it can.
-    is_down = row >= policy.consecutive || outcomes.part(now) == outcomes.whole(now);
+    is_down = (row >= policy.consecutive || outcomes.part(now) == outcomes.whole(now)) && !much_under_way;
     if (is_down) half_alive = 0;
     if (!is_down && !again) half_alive = std::min(half_alive + 1, kMostDoublings);
   }

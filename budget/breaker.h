@@ -44,10 +44,10 @@ struct BreakerPolicy {
 ///
 /// The share is one of all that ended and all that is under way: failures end at once, answers take their time. So a
 /// row must also be that share of itself and what is under way, until it is four times as long.
-/// An opening lasts open_for; while one of the last `consecutive` outcomes was a success (the upstream fails much,
-/// but is not down), an eighth of it, and the next opening by share needs twice as many outcomes, at most 32 times
-/// min_calls, until it has stayed closed for a window: an upstream that answers some is to finish what it can, not to
-/// be idle.
+/// An opening lasts open_for; while one of the last `consecutive` outcomes was a success, or much
+/// is still under way (the upstream fails much, but may not be down), an eighth of it, and the next opening by share
+/// needs twice as many outcomes, at most 32 times min_calls, until it has stayed closed for a window: an upstream
+/// that answers some is to finish what it can, not to be idle.
 ///
 /// In Closed, tickets are free and unlimited; one that ends after an opening (and after the closing that followed)
 /// counts for nothing. Only a failure opens: a success that completes min_calls does not.

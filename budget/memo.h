@@ -52,7 +52,6 @@ class Memo {
   /// That upstream and model work again: what they left is forgotten, at the price of what is forgotten.
   void success(std::string_view upstream, std::string_view model);
   void update(const MemoPolicy& policy, TimePoint now);
-  [[nodiscard]] const MemoPolicy& policy() const { return policy_; }
 
   [[nodiscard]] std::size_t count() const { return by_key_.size(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

@@ -261,10 +261,7 @@ void remember(const Call& call, const CallRecord& record, const Ending& ending, 
   failure.cls = ending.cls;
   failure.upstream = record.upstream;
   failure.model = call.facts.model;
-  // Until it is forgotten, coming back brings nothing new.
-  milliseconds wait = services.memo.policy().ttl;
-  if (!record.attempts.empty()) wait = std::max(wait, record.attempts.back().hint.value_or(wait));
-  failure.come_back = now + wait;
+  if (!record.attempts.empty() && record.attempts.back().hint) failure.come_back = now + *record.attempts.back().hint;
   services.memo.remember(memo_key(call), std::move(failure), now);
 }
 

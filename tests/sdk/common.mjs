@@ -14,7 +14,7 @@
 //   idles       it surfaces a stale connection instead of asking again
 //   own         scenarios of its own, by row
 import assert from "node:assert/strict";
-import { pause } from "./world.mjs";
+import { pause, start } from "./world.mjs";
 
 export const kHello = "Say hello";
 // Far below the minutes that a client would sleep or hang if it were told wrongly, far above a busy machine's delays.
@@ -225,6 +225,15 @@ export const common = {
     client.expect?.(error, 503);
     assert.equal((await world.seen()).length, 3);
   },
+  async "SDK retries find the final failure remembered"({ client }) {
+    // A world of its own, which remembers.
+    const own = await start({ ...client.world, memo: "15s" });
+    await own.script([{ answer: 503 }]);
+    const error = await failure(client.call(client.connect(own.base + client.at)));
+    assert.match(String(error), /./);
+    assert.equal((await own.seen()).length, 3, "its retries cost the provider nothing");
+    await own.end();
+  },
   async "429 with an hour to wait comes back at once"({ client, sdk, world }) {
     await world.script([{ answer: { status: 429, headers: [["retry-after", "3600"]] } }]);
     const before = Date.now();
@@ -345,6 +354,8 @@ export const common = {
 
 // Rows that need something of a client.
 const kNeeds = {
+  // LangChain goes on for longer than the memory lasts, and than a test should.
+  "SDK retries find the final failure remembered": ({ obeys, name }) => !obeys && name !== "langchain",
   "base URL from the environment": ({ environment }) => environment,
   "a path of several APIs goes where the key belongs": ({ models }) => models,
   "calls with pauses meet no stale connection": ({ idles }) => idles,

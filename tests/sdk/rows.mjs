@@ -42,11 +42,10 @@ export const rows = [
   "a keyed call is paid once, whatever the client repeats",
 ];
 
-const kMemo = "the memo of final failures";
 const kBedrock = "requests signed for AWS";
 
 export const later = [
-  { row: "SDK retries find the final failure remembered", clients: ["ai openai", "ai anthropic", "ai google", "cohere", "langchain", "bedrock"], waits_for: kMemo },
+  { row: "SDK retries find the final failure remembered", clients: ["bedrock"], waits_for: kBedrock },
   { row: "a full limiter is waited out", clients: ["openai 6", "anthropic 1"], waits_for: "limits per minute" },
   { row: "plain call", clients: ["bedrock"], waits_for: kBedrock },
   { row: "plain stream", clients: ["bedrock"], waits_for: kBedrock },

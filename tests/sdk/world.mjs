@@ -62,7 +62,7 @@ class Program {
 }
 
 /// upstreams: name → path behind the fake provider's address. limits: of callgate's configuration.
-export async function start({ upstreams = {}, limits = {} } = {}) {
+export async function start({ upstreams = {}, limits = {}, memo = "0s" } = {}) {
   const provider = new Program(process.env.FAKE_PROVIDER_EXE, ["--listen", "127.0.0.1:0"]);
   const { url, control } = await within(kPatienceMs, "the provider", provider.listening);
   const folder = mkdtempSync(join(tmpdir(), "callgate-sdk-"));
@@ -72,7 +72,10 @@ export async function start({ upstreams = {}, limits = {} } = {}) {
   const settings = {
     listen: { data: "127.0.0.1:0", health: "127.0.0.1:0", admin: "127.0.0.1:0" },
     upstreams: Object.fromEntries(Object.entries(paths).map(([name, path]) => [name, { url: url + path }])),
-    retry: { base: "10ms", bulk: { attempts: 3 } },
+    // Each row stands for itself: what the last one's failures have taught is none of its business.
+    retry: { base: "10ms", bulk: { attempts: 3 }, budget: { floor: 1000000 } },
+    memo: { final_failure: memo },
+    breaker: { min_calls: 1000000, consecutive: 1000000 },
     stream: { heartbeat: "1s" },
     limits: { body_bytes: "32MiB", ...limits },
   };

@@ -225,12 +225,13 @@ SCENARIOS = {
     "plain stream": plain_stream,
     "503 twice, then fine": twice_503,
     "503 for ever: three attempts, one typed error": always_503,
-    "429 with an hour to wait comes back at once": hour_429,
     "401 and 404 raise their own class": typed_4xx,
     "a broken stream throws after its parts": broken_stream,
     "a long silence with heartbeats loses nothing": silence,
     "a context manager closes the stream": closed_stream,
     "HTTP_PROXY is set, NO_PROXY names us": proxy,
+    # The last one: the model is left alone for an hour.
+    "429 with an hour to wait comes back at once": hour_429,
 }
 
 
