@@ -29,6 +29,7 @@ constexpr milliseconds kAfterTerminal{1'000};
 // Comments alone keep a stream alive this many idle times, not for ever.
 constexpr int kIdleTimesWithoutEvent = 5;
 constexpr std::size_t kDetailMax = 200;
+constexpr std::size_t kPieceOfKey = 8;
 constexpr std::size_t kEchoMin = 6;  // Shorter codes are in too many headers by chance.
 
 /// Whose clock runs out first?
@@ -94,6 +95,16 @@ std::optional<std::uint64_t> content_length(const Headers& headers) {
     length = length * 10 + static_cast<std::uint64_t>(c - '0');
   }
   return length;
+}
+
+/// Whatever the case of their letters.
+bool shares_piece(std::string_view text, std::string_view secret) {
+  const auto same = [](char a, char b) { return classifier::lower(a) == classifier::lower(b); };
+  for (std::size_t at = 0; at + kPieceOfKey <= text.size(); ++at) {
+    const std::string_view piece = text.substr(at, kPieceOfKey);
+    if (std::search(secret.begin(), secret.end(), piece.begin(), piece.end(), same) != secret.end()) return true;
+  }
+  return false;
 }
 
 /// All that the paths below share about one attempt; lives in try_once()'s frame.
@@ -172,18 +183,17 @@ struct Try {
     if (attempt.stopped == StopReason::Cancelled) say_detail("the call was cancelled by an operator");
     judged({.cls = Class::Cancelled, .rule = "stopped"});
   }
-  /// A provider that repeats the caller's key as a "code" would bring it into our log.
+  /// A provider that repeats a key, or a piece of one, as a "code" or an id would bring it into our log.
   void drop_echo() {
-    std::string& code = attempt.verdict.code;
-    const auto echoes = [&code](const classifier::Header& header) {
-      return code.size() >= kEchoMin &&
-             (header.value.find(code) != std::string::npos ||
-              (is_key_header(header.name) && code.find(header.value) != std::string::npos));
+    const auto echoes = [this](std::string_view text) {
+      if (admitted.key && shares_piece(text, *admitted.key)) return true;
+      return std::ranges::any_of(call.request.headers, [&](const classifier::Header& header) {
+        return (text.size() >= kEchoMin && header.value.find(text) != std::string::npos) ||
+               (is_key_header(header.name) && shares_piece(text, header.value));
+      });
     };
-    const bool our_key =
-        admitted.key && code.size() >= kEchoMin &&
-        (admitted.key->find(code) != std::string::npos || code.find(*admitted.key) != std::string::npos);
-    if (our_key || std::ranges::any_of(call.request.headers, echoes)) code.clear();
+    if (echoes(attempt.verdict.code)) attempt.verdict.code.clear();
+    if (echoes(attempt.row.provider_request_id)) attempt.row.provider_request_id.clear();
   }
   /// Nor may it show our key to the caller.
   void hide_key() {
@@ -227,15 +237,14 @@ struct Try {
   }
 };
 
-/// Google's APIs take a key in the query, too.
+/// Some APIs take a key in the query, too.
 std::string without_key(std::string_view query) {
   std::string kept;
   while (!query.empty()) {
-    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::size_t end = std::min(query.find_first_of("&;"), query.size());
     const std::string_view pair = query.substr(0, end);
     query.remove_prefix(std::min(end + 1, query.size()));
-    if (pair == "key" || pair.starts_with("key=")) continue;
-    kept.append(kept.empty() ? "" : "&").append(pair);
+    if (!is_key_parameter(pair)) kept.append(kept.empty() ? "" : "&").append(pair);
   }
   return kept;
 }

@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 constexpr int kCallerGoneStatus = 499;  // nginx's; only ever in log, row and metric.
 constexpr milliseconds kDrainRetryAfter{1'000};
 constexpr milliseconds kSdkMaySleep{30'000};
+constexpr milliseconds kShortHint{1'000};
 constexpr milliseconds kWorthMentioning{100};
 constexpr milliseconds kWaited{1};  // Whom the queue lets through or turns away at once is quicker.
 
@@ -439,7 +440,9 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     const budget::NextStep next = retry.after(facts, services.runtime.now(), services.runtime.roll());
     if (const auto* at = std::get_if<budget::RetryAt>(&next)) {
       // Where the whole limit group pauses, all who wait are spread there.
-      if (!pauses) hold_back(call, admitted.candidate, attempt.verdict.cls, at->when, not_before);
+      // But a hint of next to nothing spaces nobody.
+      const bool short_hint = attempt.verdict.retry_after.value_or(kShortHint) < kShortHint;
+      if (!pauses || short_hint) hold_back(call, admitted.candidate, attempt.verdict.cls, at->when, not_before);
     } else {
       closed_by = std::get<budget::GaveUp>(next);
       if (!others_may(call, attempt, closed_by, number, retry.attempts)) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <memory>
 #include <stdexcept>
 
@@ -14,6 +15,8 @@ namespace {
 // cookie, …
 constexpr std::array<std::string_view, 7> kTellWho = {
     "auth", "key", "token", "secret", "cookie", "session", "credential"};
+constexpr std::array<std::string_view, 6> kKeyParameters = {
+    "key", "apikey", "accesstoken", "authtoken", "subscriptionkey", "token"};
 constexpr std::string_view kIdempotencyKey = "idempotency-key";
 constexpr std::array<std::string_view, 4> kChangeAnswers = {
     "anthropic-version", "anthropic-beta", "openai-organization", "openai-project"};
@@ -54,6 +57,25 @@ bool is_key_header(std::string_view name) {
   return std::ranges::any_of(kTellWho, [&](std::string_view part) { return small.find(part) != small.npos; });
 }
 
+bool is_key_parameter(std::string_view pair) {
+  pair = pair.substr(0, pair.find('='));
+  std::string name;
+  for (std::size_t at = 0; at < pair.size(); ++at) {
+    char c = pair[at];
+    if (c == '%' && at + 2 < pair.size()) {
+      unsigned code = 0;
+      const auto read = std::from_chars(pair.data() + at + 1, pair.data() + at + 3, code, 16);
+      if (read.ec == std::errc{} && read.ptr == pair.data() + at + 3) {
+        c = static_cast<char>(code);
+        at += 2;
+      }
+    }
+    // "$key", "api-key" and "api_key" are one to us.
+    if (c != '$' && c != '-' && c != '_') name += classifier::lower(c);
+  }
+  return is_one_of(kKeyParameters, name);
+}
+
 budget::MemoKey memo_key(const Call& call) {
   Digest digest;
   for (const std::string_view part : {std::string_view{call.tenant},
@@ -83,10 +105,13 @@ std::string key_digest(const classifier::Headers& headers, std::string_view quer
     digest.add(header.value);
     any = true;
   }
-  if (const std::size_t key = query.find("key=");
-      key == 0 || (key != std::string_view::npos && query[key - 1] == '&')) {
-    digest.add(query.substr(key, query.find('&', key) - key));
-    any = true;
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find_first_of("&;"), query.size());
+    if (is_key_parameter(query.substr(0, end))) {
+      digest.add(query.substr(0, end));
+      any = true;
+    }
+    query.remove_prefix(std::min(end + 1, query.size()));
   }
   if (!any) return {};
   const budget::MemoKey whole = digest.end();

@@ -106,6 +106,38 @@ TEST(Credentials, our_key_goes_out_and_the_callers_never_beside_it) {
   EXPECT_EQ(houses.call_line().at("attempts").at(0).at("credential"), "main");
 }
 
+TEST(Credentials, no_spelling_of_a_key_in_the_query_goes_out_beside_ours) {
+  TwoHouses houses;
+  for (const char* query :
+       {"?key=mine", "?k%65y=mine", "?$key=mine", "?api_key=mine", "?access_token=mine", "?a=1;key=mine"}) {
+    const Response answer =
+        http("POST", houses.callgate->data_url() + "/eu/v1/chat/completions" + query + "&keep=1", kUnary);
+    EXPECT_EQ(answer.status, 200) << query;
+    const std::string target = houses.eu.seen().back().at("target");
+    EXPECT_EQ(target.find("mine"), std::string::npos) << target;
+    EXPECT_NE(target.find("keep=1"), std::string::npos) << target;
+  }
+}
+
+TEST(Credentials, no_piece_of_a_key_reaches_the_log) {
+  TwoHouses houses;
+  houses.eu.script(
+      R"([{"answer": {"status": 400, "headers": [["x-request-id", "sk-main-0123456789"]], "json": {"error": {"message": "no", "code": "prefix_MAIN-0123456789_sfx"}}}}])");
+  EXPECT_EQ(houses.call("eu", kUnary, {{"Authorization", "Bearer sk-callers-9876543210"}}).status, 400);
+  const std::string line = houses.call_line().dump();
+  EXPECT_EQ(line.find("0123456789"), std::string::npos) << line;
+  EXPECT_EQ(line.find("9876543210"), std::string::npos) << line;
+}
+
+TEST(Pauses, a_hint_of_nothing_spaces_all_the_same) {
+  TwoHouses houses{"retry: {base: 10ms, bulk: {attempts: 3}}\n"};
+  houses.first.script(
+      R"([{"answer": {"status": 429, "headers": [["retry-after", "0"]], "json": {"error": {"message": "slow down"}}}}])");
+  const auto before = Clock::now();
+  EXPECT_EQ(houses.call("first").status, 429);
+  EXPECT_GT(Clock::now() - before, 20ms);
+}
+
 TEST(Credentials, without_any_the_callers_own_key_is_passed_through) {
   TwoHouses houses;
   EXPECT_EQ(houses.call("first", kUnary, {{"Authorization", "Bearer mine"}}).status, 200);
