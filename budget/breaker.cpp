@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <cmath>
 
 #include "budget/share_window.h"
 
@@ -16,6 +17,8 @@ constexpr int kSureRows = 4;     // So many times `consecutive` failures open it
 constexpr int kFewUnderWay = 4;  // A quarter of the row of failures.
 constexpr int kMostDoublings = 5;
 constexpr int kSooner = 8;  // So much shorter is the opening of an upstream that still answers.
+constexpr double kUsualLearns = 1.0 / 16;
+constexpr double kNews = 0.001;  // A row as unlikely as that, where failing is usual, says that something broke.
 
 void check(const BreakerPolicy& policy) {
   assert(policy.window > Milliseconds::zero());
@@ -36,14 +39,14 @@ class Breaker::Core final : public TicketDesk {
       if (number != generation) return;
       --in_flight;
       outcomes.add_whole(now);
-      row = 0;
+      answered(now);
       return;
     }
     // An answer of any probe since the opening is one, however long it took.
     if (number <= opening) return;
     ++generation;
     outcomes.clear();
-    row = 0;
+    answered(now);
     in_flight = 0;
     opened_at.reset();
     probe_until.reset();
@@ -55,6 +58,8 @@ class Breaker::Core final : public TicketDesk {
     assert(roll >= 0.0 && roll < 1.0);
     if (number != generation) return;
     ++row;
+    if (row == 1) usual_before_row = usual;
+    usual += kUsualLearns * (1.0 - usual);
     if (opened_at) {
       ++transitions.reopened;
       return open(now, roll);
@@ -73,7 +78,8 @@ class Breaker::Core final : public TicketDesk {
     }
     // Many calls that break in one moment are one incident: a lost connection carries a hundred streams.
     const bool sure = is_share(row, row) || row >= kSureRows * policy.consecutive;
-    if (row >= policy.consecutive && now - row_began >= kRowLastsAtLeast && sure) {
+    const bool news = is_news() || is_silent(now);
+    if (row >= policy.consecutive && now - row_began >= kRowLastsAtLeast && sure && news) {
       ++transitions.opened_by_row;
       reason = Reason::Consecutive;
       open(now, roll);
@@ -91,6 +97,16 @@ class Breaker::Core final : public TicketDesk {
     return static_cast<double>(failures) >= policy.failure_share * static_cast<double>(ended + in_flight);
   }
 
+  void answered(TimePoint now) {
+    row = 0;
+    usual -= kUsualLearns * usual;
+    last_success = now;
+  }
+
+  /// Where three in five fail, five failures in a row happen all the time; where none does, they are news.
+  [[nodiscard]] bool is_news() const { return row >= policy.consecutive && std::pow(usual_before_row, row) < kNews; }
+  [[nodiscard]] bool is_silent(TimePoint now) const { return !last_success || now - *last_success >= policy.open_for; }
+
   void open(TimePoint now, double roll) {
     opening = ++generation;
     const bool again = opened_at.has_value();
@@ -100,9 +116,9 @@ class Breaker::Core final : public TicketDesk {
     probed = false;
     const bool much_under_way = kFewUnderWay * in_flight > row;  // Which may yet be answered.
     in_flight = 0;                                               // They count for nothing any more.
-    // As long as one of the last few was answered, it is not down, but failing much.
+    // What fails much, but answered a moment ago, is not down.
     // Each opening of such a one proves less: the next takes twice as many outcomes, and it may finish what it can.
-    is_down = (row >= policy.consecutive || outcomes.part(now) == outcomes.whole(now)) && !much_under_way;
+    is_down = (is_news() || is_silent(now)) && !much_under_way;
     if (is_down) half_alive = 0;
     if (!is_down && !again) half_alive = std::min(half_alive + 1, kMostDoublings);
   }
@@ -146,6 +162,9 @@ class Breaker::Core final : public TicketDesk {
   int row = 0;                 // Failures with no success between, probes' too.
   std::int64_t in_flight = 0;  // Tickets of the present closed state that are out.
   TimePoint row_began{};
+  double usual = 0.0;             // Share of failures of late, over openings and closings.
+  double usual_before_row = 0.0;  // It, when the present row began.
+  std::optional<TimePoint> last_success;
 
   std::uint64_t generation = 0;        // Moves at every opening, probe and closing.
   std::uint64_t opening = 0;           // It, at the present opening.

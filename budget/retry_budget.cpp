@@ -9,7 +9,7 @@ namespace {
 
 constexpr Milliseconds kWindow{60'000};
 // A level is a sum of fractions: a whole retry may be there but for the last bit.
-constexpr double kCallsOfAnAnswer = 2.0;
+constexpr double kCallsOfAnAnswer = 3.0;
 constexpr double kAlmost = 1e-9;
 
 void check(const RetryBudgetPolicy& policy) {

@@ -431,11 +431,42 @@ TEST(Breaker, one_that_still_answers_some_is_asked_again_sooner_until_it_does_no
   ASSERT_EQ(breaker.state(kNow), State::Open);
   EXPECT_EQ(breaker.next_probe(), kNow + 1s) << "an eighth of open_for";
   TimePoint now = kNow;
-  for (int failed = 2; failed <= 5; ++failed) {
+  for (int second = 1; second <= 8; ++second) {
     now = *breaker.next_probe();
     breaker.begin(now).settle(Result::Failure, now, 0.0);
-    EXPECT_EQ(breaker.next_probe(), now + (failed < 5 ? 1s : 8s)) << failed;
+    EXPECT_EQ(breaker.next_probe(), now + (second < 8 ? 1s : 8s)) << "nothing was answered for " << second << " s";
   }
+}
+
+TEST(Breaker, a_row_is_news_where_failing_is_not_usual) {
+  const BreakerPolicy policy{
+      .window = 30s, .min_calls = 1'000, .failure_share = 0.5, .consecutive = 5, .open_for = 10s};
+  // Of each ten that came before, so many failed.
+  struct Case {
+    int failing;
+    int opens_at;  // Failures in a row, 300 ms apart.
+  };
+  for (const auto& [failing, opens_at] : {Case{0, 5}, Case{2, 5}, Case{6, 17}}) {
+    Breaker breaker{policy};
+    TimePoint now = kNow;
+    for (int i = 0; i < 200; ++i) ends(breaker, i % 10 < failing ? Result::Failure : Result::Success, now += 10ms);
+    int row = 0;
+    while (breaker.state(now) == State::Closed && row < 100) {
+      ends(breaker, Result::Failure, now += 300ms);
+      ++row;
+    }
+    EXPECT_EQ(row, opens_at) << failing << " in ten";
+    EXPECT_GE(*breaker.next_probe(), now + 10s) << "it is down";
+  }
+  // Whatever is usual: nothing was answered for open_for.
+  Breaker breaker{policy};
+  TimePoint now = kNow;
+  for (int i = 0; i < 200; ++i) ends(breaker, i % 10 < 9 ? Result::Failure : Result::Success, now += 10ms);
+  ends(breaker, Result::Success, now);
+  for (int i = 0; i < 4; ++i) ends(breaker, Result::Failure, now += 2s);
+  EXPECT_EQ(breaker.state(now), State::Closed);
+  ends(breaker, Result::Failure, now += 2s);
+  EXPECT_EQ(breaker.state(now), State::Open);
 }
 
 TEST(Breaker, an_upstream_that_answers_some_is_let_finish_what_it_can) {
@@ -458,10 +489,10 @@ TEST(Breaker, an_upstream_that_answers_some_is_let_finish_what_it_can) {
     breaker.begin(now).settle(Result::Success, now, 0.0);
   }
   for (std::size_t i = 1; i < per_opening.size(); ++i) EXPECT_GE(per_opening[i], 2 * per_opening[i - 1] - 2);
-  // One that is down is shut after as few as ever.
+  // One that has said nothing any more for as long as it would be left alone is shut after as few as ever.
   ends(breaker, Result::Failure, now, 1);
-  ends(breaker, Result::Failure, now + 1s, 4);
-  EXPECT_EQ(breaker.state(now + 1s), State::Open);
+  ends(breaker, Result::Failure, now + 8s, 4);
+  EXPECT_EQ(breaker.state(now + 8s), State::Open);
 }
 
 // Goal: whatever the order of ends, an opening lasts its time, one probe is out at a time, and no probe is ever lost.

@@ -1,0 +1,128 @@
+#pragma once
+// May this call still spend? Budgets by day, month and run id, of settled money and of money in reserve (design §5).
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "budget/units.h"
+
+namespace budget {
+
+using WallTime = std::chrono::system_clock::time_point;
+
+enum class Period : std::uint8_t { Day, Month, Run };
+[[nodiscard]] std::string_view name_of(Period period);  // "day", "month", "run"
+
+struct SpendLimits {
+  std::optional<NanoUsd> daily{};
+  std::optional<NanoUsd> monthly{};
+  std::optional<NanoUsd> per_run{};
+  double warn_at = 0.8;  // Share of a limit from which on it is told; 1: never.
+  bool operator==(const SpendLimits&) const = default;
+};
+
+/// Where days and months begin: a name of the time-zone database. Throws std::invalid_argument for one that is not in it.
+class Zone {
+ public:
+  explicit Zone(std::string_view name = "UTC");
+  [[nodiscard]] WallTime day_begin(WallTime now) const;
+  [[nodiscard]] WallTime day_end(WallTime now) const;
+  [[nodiscard]] WallTime month_begin(WallTime now) const;
+  [[nodiscard]] WallTime month_end(WallTime now) const;
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+  // (state is the implementer's)
+};
+
+struct SpendPolicy {
+  std::map<std::string, SpendLimits, std::less<>> tenants{};  // Those without limits may be missing.
+  std::shared_ptr<const Zone> zone{};
+};
+
+/// What a call is told.
+struct SpendAnswer {
+  enum class Kind : std::uint8_t {
+    Yes,
+    Wait,   // Only money in reserve for others is in the way.
+    Spent,  // Settled money and its own worst case pass a limit.
+  } kind = Kind::Yes;
+  Period period = Period::Day;         // Wait, Spent: whose limit.
+  std::optional<WallTime> resets{};    // When that begins anew; nothing for a run.
+  NanoUsd limit{};
+  NanoUsd spent{};                     // Settled.
+};
+
+class Budgets;
+
+/// Money put aside for one attempt. Move-only; dropped, it comes back whole, as if nothing had been spent.
+class Reserved {
+ public:
+  Reserved() = default;
+  Reserved(Reserved&&) noexcept;
+  Reserved& operator=(Reserved&&) noexcept;
+  Reserved(const Reserved&) = delete;
+  Reserved& operator=(const Reserved&) = delete;
+  ~Reserved();
+  [[nodiscard]] NanoUsd amount() const { return amount_; }
+  /// The attempt has cost so much: 0 where it failed for nothing, its reservation where it may have been billed.
+  void settle(NanoUsd cost, WallTime now);
+
+ private:
+  friend class Budgets;
+  // (state is the implementer's; it must be safe if Budgets has gone or the tenant was removed by a reload)
+  NanoUsd amount_{};
+};
+
+/// A soft limit was passed, or a hard one reached: told once per period and limit.
+struct SpendEvent {
+  enum class Kind : std::uint8_t { Warned, Exhausted } kind;
+  std::string tenant{};
+  Period period{};
+  NanoUsd limit{};
+  NanoUsd spent{};
+};
+
+/// For people and metrics.
+struct BudgetState {
+  std::string tenant{};
+  Period period{};
+  std::string run_id{};  // Period::Run only: those with money spent or in reserve, the most recent ones.
+  NanoUsd limit{};       // Grants included.
+  NanoUsd granted{};
+  NanoUsd spent{};
+  NanoUsd held{};
+  std::optional<WallTime> resets{};
+};
+
+/// Single-threaded. Money is spent in the period in which it is settled. Balances stay over configure(), of tenants
+/// whose limits have gone, too. Runs are bounded (LRU): one with money in reserve is never forgotten.
+class Budgets {
+ public:
+  Budgets();
+  void configure(SpendPolicy policy);
+
+  [[nodiscard]] SpendAnswer look(std::string_view tenant, std::string_view run_id, NanoUsd worst, WallTime now);
+  /// Only where look() just said yes.
+  [[nodiscard]] Reserved reserve(std::string_view tenant, std::string_view run_id, NanoUsd worst, WallTime now);
+  /// The greatest share of a limit that is spent, from warn_at on; else nothing. For the caller's warning header.
+  [[nodiscard]] std::optional<double> warned_share(std::string_view tenant, std::string_view run_id, WallTime now);
+  /// More for the running period (of a run: for good). Negative takes back. False: no such limit.
+  bool grant(std::string_view tenant, Period period, std::string_view run_id, NanoUsd amount, WallTime now);
+  /// What happened since the last call, oldest first.
+  [[nodiscard]] std::vector<SpendEvent> events();
+  [[nodiscard]] std::vector<BudgetState> view(WallTime now);
+
+ private:
+  // (state is the implementer's)
+};
+
+}  // namespace budget
