@@ -23,7 +23,7 @@ class Concurrency {
   void overloaded(TimePoint began, int in_use, TimePoint now);
 
  private:
-  // (state is the implementer's)
+  int most_ = 0;
 };
 
 }  // namespace budget
