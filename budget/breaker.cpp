@@ -105,7 +105,9 @@ class Breaker::Core final : public TicketDesk {
 
   /// Where three in five fail, five failures in a row happen all the time; where none does, they are news.
   [[nodiscard]] bool is_news() const { return row >= policy.consecutive && std::pow(usual_before_row, row) < kNews; }
-  [[nodiscard]] bool is_silent(TimePoint now) const { return !last_success || now - *last_success >= policy.open_for; }
+  [[nodiscard]] bool is_silent(TimePoint now) const {
+    return !last_success || now - *last_success >= policy.open_for;
+  }
 
   void open(TimePoint now, double roll) {
     opening = ++generation;
