@@ -105,7 +105,9 @@ class Breaker::Core final : public TicketDesk {
 
   /// Where three in five fail, five failures in a row happen all the time; where none does, they are news.
   [[nodiscard]] bool is_news() const { return row >= policy.consecutive && std::pow(usual_before_row, row) < kNews; }
-  [[nodiscard]] bool is_silent(TimePoint now) const { return !last_success || now - *last_success >= policy.open_for; }
+  [[nodiscard]] bool is_silent(TimePoint now) const {
+    return !last_success || now - *last_success >= policy.open_for;
+  }
 
   void open(TimePoint now, double roll) {
     opening = ++generation;
@@ -162,7 +164,7 @@ class Breaker::Core final : public TicketDesk {
   int row = 0;                 // Failures with no success between, probes' too.
   std::int64_t in_flight = 0;  // Tickets of the present closed state that are out.
   TimePoint row_began{};
-  double usual = 0.0;             // Share of failures of late, over openings and closings.
+  double usual = 0.5;             // Share of failures of late, over openings and closings; at first nobody knows.
   double usual_before_row = 0.0;  // It, when the present row began.
   std::optional<TimePoint> last_success;
 

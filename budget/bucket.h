@@ -25,7 +25,8 @@ struct Use {
 };
 
 /// One rate. What is asked for may be more than it ever holds: then it goes when the bucket is full, and the rest is
-/// debt. Use beyond what was expected is debt, too, and what comes after waits for it. Single-threaded.
+/// debt. Use beyond what was expected is debt, too, and what comes after waits for it: a day at most.
+/// Single-threaded.
 class Bucket {
  public:
   /// `burst`: how much time's worth it holds (at least one unit).
@@ -35,15 +36,21 @@ class Bucket {
   void limit(double per_minute, TimePoint now);
   [[nodiscard]] bool limited() const { return per_minute_ > 0; }
   [[nodiscard]] double per_minute() const { return per_minute_; }
-  /// When `amount` may be taken if nobody takes anything before; now, if it may be at once.
+  /// When `amount` may be taken if nobody takes anything before; now, if it may be at once, else a millisecond later
+  /// or more. It may be taken then: nobody who comes at that moment is told to come again. Nothing, or less, waits
+  /// for nobody.
   [[nodiscard]] TimePoint next(double amount, TimePoint now) const;
   void take(double amount, TimePoint now);
   /// Back, or more of it gone (negative); never more than it holds.
   void give(double amount, TimePoint now);
+  /// What is in it is gone; a debt stays.
+  void empty(TimePoint now);
   [[nodiscard]] double level(TimePoint now) const;
   [[nodiscard]] double size() const;
 
  private:
+  void set(double level, TimePoint now);
+
   Milliseconds burst_;
   double per_minute_ = 0;
   double level_ = 0;
@@ -61,6 +68,7 @@ class Buckets {
   void take(const Use& use, TimePoint now);
   /// The truth is known: what was taken too much comes back, what was too little is owed.
   void settle(const Use& expected, const Use& truth, TimePoint now);
+  void empty(TimePoint now);
   /// By the name of what holds it longest: "requests_per_minute", "tokens_per_minute", … (a literal); empty: nothing.
   [[nodiscard]] const char* holds(const Use& use, TimePoint now) const;
 

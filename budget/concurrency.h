@@ -1,16 +1,17 @@
 #pragma once
 // How many attempts may an upstream have in flight? Fewer after overload, then more again, one by one (design §5).
 
-#include <cstdint>
+#include <optional>
 
 #include "budget/units.h"
 
 namespace budget {
 
 /// AIMD between 1 and the configured number. Only overload and failed connects take from it: latency follows the
-/// length of answers. A cut counts once for all that was in flight then. It grows only while it is what limits.
-/// A new process begins low and doubles (slow start) until the first failure or the configured number; a reload does
-/// not begin anew. Single-threaded.
+/// length of answers. A cut takes three tenths of what was in flight (of half the limit, if that is more), once for
+/// all that had begun before it. It grows by one each `limit` successes, and only while it is what limits: when four
+/// fifths of it are in use. A new process begins at 64 and doubles (slow start) until the first failure, as far as
+/// the configured number lets it; a reload does not begin anew. Single-threaded.
 class Concurrency {
  public:
   /// `most` 0: no limit; `adaptive` false: always `most`.
@@ -23,7 +24,13 @@ class Concurrency {
   void overloaded(TimePoint began, int in_use, TimePoint now);
 
  private:
-  // (state is the implementer's)
+  int most_ = 0;
+  bool adaptive_ = false;
+  bool configured_ = false;
+  bool slow_start_ = false;
+  int limit_ = 0;   // Where it is adaptive.
+  int credit_ = 0;  // Successes since it grew last; `limit_` of them are one more.
+  std::optional<TimePoint> cut_at_{};
 };
 
 }  // namespace budget

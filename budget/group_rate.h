@@ -1,6 +1,9 @@
 #pragma once
 // How fast may one credential's limit group be called? What is configured or announced, moved by 429s (design §5).
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -10,8 +13,8 @@
 namespace budget {
 
 /// Additive increase, multiplicative decrease on the rate: a 429 takes a tenth, time brings it back slowly. Where
-/// nothing is configured or announced, the rate that was answered when a 429 came is the first guess, and is forgotten
-/// when none has come for long. Single-threaded.
+/// nothing is configured or announced, the rate that was answered when a 429 came is the first guess, and is
+/// forgotten when none has come for long. Single-threaded.
 class GroupRate {
  public:
   GroupRate();
@@ -30,7 +33,46 @@ class GroupRate {
   [[nodiscard]] const char* holds(const Use& expected, TimePoint now);
 
  private:
-  // (state is the implementer's)
+  using Unit = classifier::AnnouncedLimit::Unit;
+  static constexpr std::size_t kUnits = 4;
+
+  /// What was let go and not refused, by the moment at which it began. A refusal comes at once and an answer after
+  /// long, so this tells sooner than answers do what the provider takes.
+  struct Moment {
+    std::int64_t number = -1;
+    float requests = 0;
+    float tokens = 0;
+  };
+  static constexpr std::size_t kMoments = 128;
+  struct Pace {
+    double requests = 0;  // Per minute.
+    double tokens = 0;
+  };
+  /// Taken from what was accepted when a 429 came; grows from then on.
+  struct Learned {
+    Pace pace{};
+    TimePoint at{};
+  };
+
+  Moment* moment(TimePoint when);
+  void count(TimePoint when, double requests, double tokens);
+  [[nodiscard]] std::optional<Pace> accepted(TimePoint before) const;
+  [[nodiscard]] std::optional<Pace> learned(TimePoint now) const;
+  [[nodiscard]] RateLimits base() const;
+  void cut(TimePoint began, TimePoint now);
+  void apply(TimePoint now);
+
+  RateLimits configured_{};
+  std::array<std::int64_t, kUnits> announced_{};     // Per minute; 0: nothing.
+  std::array<std::int64_t, kUnits> other_window_{};  // A limit that turned out not to be a minute's.
+  double share_ = 1.0;                               // As it was at the last cut.
+  std::optional<Learned> learned_{};
+  std::optional<TimePoint> cut_at_{};
+  TimePoint refused_at_ = TimePoint::min();
+  std::array<Moment, kMoments> moments_{};
+  std::int64_t first_moment_ = -1;
+  Buckets buckets_;
+  std::optional<TimePoint> applied_at_{};
 };
 
 }  // namespace budget

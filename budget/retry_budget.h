@@ -8,7 +8,8 @@ namespace budget {
 
 struct RetryBudgetPolicy {
   /// Of the first attempts of the last 60 s. Each answer counts as three more, so that an upstream which answers is
-  /// not kept from finishing jobs (three in five failing, a job takes one and a half retries), and one which is down is.
+  /// not kept from finishing jobs (three in five failing, a job takes one and a half retries), and one which is down
+  /// is.
   double share = 0.5;
   double floor = 10;  // Retries that a quiet upstream may have on top, at most saved up.
   double floor_refill_per_second = 0.1;

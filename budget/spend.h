@@ -28,7 +28,8 @@ struct SpendLimits {
   bool operator==(const SpendLimits&) const = default;
 };
 
-/// Where days and months begin: a name of the time-zone database. Throws std::invalid_argument for one that is not in it.
+/// Where days and months begin: a name of the time-zone database. Throws std::invalid_argument for one that is not in
+/// it.
 class Zone {
  public:
   explicit Zone(std::string_view name = "UTC");
@@ -55,10 +56,10 @@ struct SpendAnswer {
     Wait,   // Only money in reserve for others is in the way.
     Spent,  // Settled money and its own worst case pass a limit.
   } kind = Kind::Yes;
-  Period period = Period::Day;         // Wait, Spent: whose limit.
-  std::optional<WallTime> resets{};    // When that begins anew; nothing for a run.
+  Period period = Period::Day;       // Wait, Spent: whose limit.
+  std::optional<WallTime> resets{};  // When that begins anew; nothing for a run.
   NanoUsd limit{};
-  NanoUsd spent{};                     // Settled.
+  NanoUsd spent{};  // Settled.
 };
 
 class Budgets;

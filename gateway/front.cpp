@@ -179,6 +179,8 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   if (request.body) {
     call.facts = call.to->dialect->read_request(call.endpoint, call.path, addressed->query, *request.body);
   }
+  call.sizes.text_bytes = call.bytes_in;
+  if (call.facts.max_output_tokens) call.sizes.most_output = *call.facts.max_output_tokens * call.facts.choices;
   if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
     if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
       request.body = std::make_shared<const std::string>(classifier::edited(*request.body, std::span{&*edit, 1}));

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "budget/worst_case.h"
+
 namespace gateway {
 namespace {
 
@@ -57,6 +59,22 @@ void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow&
   // Never zero for want of a price.
   row.cost = budget::cost_of(&call.policy->fallback, {}, usage.tokens, usage.billed).total;
   row.cost_source = row.cost ? "fallback" : "unpriced";
+}
+
+std::vector<budget::NanoUsd> worst_costs(const Call& call, WallTime now) {
+  std::vector<budget::NanoUsd> worst;
+  if (!call.policy->budgeted.contains(call.tenant)) return worst;
+  worst.reserve(call.ways.size());
+  for (const Way& way : call.ways) {
+    const std::string_view model = way.model.empty() ? call.facts.model : way.model;
+    const budget::Found found = find(call, *way.to, model, now);
+    // A token has at least one byte; pieces of media are counted by their bytes, too, which is more than they take.
+    worst.push_back(budget::worst_case(found.price,
+                                       call.policy->fallback,
+                                       static_cast<std::int64_t>(call.bytes_in),
+                                       call.sizes.most_output));
+  }
+  return worst;
 }
 
 bool may_be_priced(const Call& call, WallTime now) {

@@ -446,7 +446,7 @@ TEST(Breaker, a_row_is_news_where_failing_is_not_usual) {
     int failing;
     int opens_at;  // Failures in a row, 300 ms apart.
   };
-  for (const auto& [failing, opens_at] : {Case{0, 5}, Case{2, 5}, Case{6, 17}}) {
+  for (const auto& [failing, opens_at] : {Case{0, 5}, Case{2, 5}, Case{6, 11}}) {
     Breaker breaker{policy};
     TimePoint now = kNow;
     for (int i = 0; i < 200; ++i) ends(breaker, i % 10 < failing ? Result::Failure : Result::Success, now += 10ms);

@@ -50,9 +50,9 @@ struct Caller1 {
 class Storm {
  public:
   explicit Storm(unsigned seed) : chance_(seed), runtime_(seed), upstream_(runtime_), ledger_(runtime_) {
-    CandidateAdmission::Listeners listeners;
+    DispatchAdmission::Listeners listeners;
     listeners.moved = [this](budget::Lane, int by) { queued_ += by; };
-    admission_ = std::make_unique<CandidateAdmission>(runtime_, listeners);
+    admission_ = std::make_unique<DispatchAdmission>(runtime_, listeners);
     make_route();
     configure(pick(1, 8));
     admission_->take_keys({{"a/one", "key-one"}, {"a/two", "key-two"}});
@@ -97,15 +97,15 @@ class Storm {
   }
 
   void configure(int slots) {
-    budget::HealthPolicy health;
+    budget::DispatchPolicy dispatch;
+    budget::HealthPolicy& health = dispatch.health;
     health.credentials["a"] = {"one", "two"};
     health.credentials["b"];
     health.breaker.min_calls = pick(3, 10);
     health.breaker.open_for = milliseconds{pick(500, 5'000)};
     health.retry_budget.floor = pick(0, 20);
-    SlotLimits limits;
-    limits.concurrent = {{"a", slots}, {"b", slots}};
-    admission_->configure(limits, health);
+    dispatch.upstreams = {{"a", {.concurrent = slots}}, {"b", {.concurrent = slots}}};
+    admission_->configure(std::move(dispatch));
   }
 
   void add_call(int number) {
@@ -232,7 +232,7 @@ class Storm {
   SimLedger ledger_;
   budget::Memo memo_{};
   UnknownAnswers unknown_{};
-  std::unique_ptr<CandidateAdmission> admission_{};
+  std::unique_ptr<DispatchAdmission> admission_{};
   std::shared_ptr<CallPolicy> policy_ = std::make_shared<CallPolicy>();
   std::shared_ptr<const Route> route_{};
   const TimePoint start_{1'000s};

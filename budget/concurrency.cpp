@@ -1,0 +1,59 @@
+#include "budget/concurrency.h"
+
+#include <algorithm>
+
+namespace budget {
+namespace {
+
+constexpr int kSlowStart = 64;
+// It is what limits while four of five places are taken: with fewer, whoever wanted one had one.
+constexpr int kUsedParts = 4;
+constexpr int kAllParts = 5;
+constexpr int kCutParts = 7;
+constexpr int kCutOf = 10;
+constexpr int kMost = 1'000'000;
+
+}  // namespace
+
+void Concurrency::configure(int most, bool adaptive) {
+  most_ = std::clamp(most, 0, kMost);
+  const bool was_adaptive = adaptive_;
+  adaptive_ = adaptive && most_ > 0;
+  const bool first = !configured_;
+  configured_ = true;
+  if (!adaptive_) {
+    slow_start_ = false;
+    return;
+  }
+  if (first) {
+    slow_start_ = true;
+    limit_ = std::min(most_, kSlowStart);
+  } else if (!was_adaptive) {
+    // It has been called all the while: what it bears is known, and nothing begins anew.
+    limit_ = most_;
+  }
+  limit_ = std::clamp(limit_, 1, most_);
+  credit_ = 0;
+}
+
+int Concurrency::limit() const { return adaptive_ ? limit_ : most_; }
+
+void Concurrency::succeeded(int in_use, TimePoint /*now*/) {
+  if (!adaptive_ || limit_ >= most_) return;
+  if (std::int64_t{in_use} * kAllParts < std::int64_t{limit_} * kUsedParts) return;
+  if (!slow_start_ && ++credit_ < limit_) return;
+  credit_ = 0;
+  ++limit_;
+}
+
+void Concurrency::overloaded(TimePoint began, int in_use, TimePoint now) {
+  if (!adaptive_ || (cut_at_ && began <= *cut_at_)) return;
+  cut_at_ = now;
+  slow_start_ = false;
+  credit_ = 0;
+  // What was in flight was too much, and what was free beside it no help; but one moment does not take it all.
+  const int from = std::clamp(in_use, (limit_ + 1) / 2, limit_);
+  limit_ = std::max(1, static_cast<int>(std::int64_t{from} * kCutParts / kCutOf));
+}
+
+}  // namespace budget

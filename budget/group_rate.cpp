@@ -1,0 +1,210 @@
+#include "budget/group_rate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace budget {
+namespace {
+
+constexpr Milliseconds kBurst{1'000};
+constexpr double kCut = 0.9;
+constexpr double kShareMin = 0.1;
+constexpr double kShareBack = 0.005;     // Of the base, each second.
+constexpr double kLearnedBack = 0.01;    // Of what was learned, each second.
+constexpr double kLearnedCutMost = 0.5;  // One cut leaves so much at least.
+constexpr std::chrono::minutes kForget{10};
+
+constexpr Milliseconds kMomentLength{500};
+constexpr std::int64_t kLookBack = 20;  // Moments: ten seconds,
+constexpr double kAttemptsMin = 20.0;   // or more, until so many attempts are in them.
+constexpr double kNeverEmpty = 4.0;     // With so many in each, an empty moment was a pause.
+constexpr double kMomentsPerMinute = 120.0;
+
+constexpr std::chrono::seconds kMinute{60};
+// A minute's limit is whole again within it, but for what clocks and rounding add.
+constexpr std::chrono::seconds kMinuteReset{61};
+constexpr Milliseconds kApplyEvery{100};
+
+std::int64_t number_of(TimePoint when) {
+  return std::chrono::floor<Milliseconds>(when).time_since_epoch() / kMomentLength;
+}
+
+double seconds_between(TimePoint from, TimePoint to) {
+  return to <= from ? 0.0 : std::chrono::duration<double>(to - from).count();
+}
+
+/// 0: none.
+std::int64_t lower(std::int64_t one, std::int64_t other) {
+  if (one <= 0 || other <= 0) return std::max({one, other, std::int64_t{0}});
+  return std::min(one, other);
+}
+
+std::int64_t part_of(std::int64_t limit, double share) {
+  if (limit <= 0) return 0;
+  return std::max<std::int64_t>(1, std::llround(static_cast<double>(limit) * share));
+}
+
+bool any(const RateLimits& limits) { return limits != RateLimits{}; }
+
+}  // namespace
+
+GroupRate::GroupRate() : buckets_{kBurst} {}
+
+void GroupRate::configure(const RateLimits& configured, TimePoint now) {
+  configured_ = configured;
+  apply(now);
+}
+
+void GroupRate::announced(std::span<const classifier::AnnouncedLimit> limits, TimePoint now) {
+  std::array<std::int64_t, kUnits> told{};
+  bool changed = false;
+  for (const classifier::AnnouncedLimit& one : limits) {
+    if (!one.limit || (one.window && *one.window != kMinute)) continue;
+    const auto unit = static_cast<std::size_t>(one.unit);
+    // Groq's requests are those of a day, without a word of it: but for that they come back too late.
+    if (!one.window && one.resets_in && *one.resets_in > kMinuteReset) {
+      other_window_[unit] = *one.limit;
+      changed = changed || announced_[unit] == *one.limit;
+      if (announced_[unit] == *one.limit) announced_[unit] = 0;
+    }
+    if (!one.window && other_window_[unit] == *one.limit) continue;
+    told[unit] = lower(told[unit], *one.limit);
+  }
+  for (std::size_t unit = 0; unit < kUnits; ++unit) {
+    if (told[unit] == 0 || told[unit] == announced_[unit]) continue;
+    announced_[unit] = told[unit];
+    changed = true;
+  }
+  if (changed) apply(now);
+}
+
+TimePoint GroupRate::next(const Use& expected, TimePoint now) {
+  if (!applied_at_ || now - *applied_at_ >= kApplyEvery) apply(now);
+  return buckets_.next(expected, now);
+}
+
+void GroupRate::take(const Use& expected, TimePoint now) {
+  count(now, expected.requests, expected.tokens());
+  buckets_.take(expected, now);
+}
+
+void GroupRate::settle(const Use& expected, const Use& truth, bool refused, TimePoint began, TimePoint now) {
+  if (!refused) {
+    count(began, truth.requests - expected.requests, truth.tokens() - expected.tokens());
+    buckets_.settle(expected, truth, now);
+    return;
+  }
+  count(began, -expected.requests, -expected.tokens());
+  // It took no tokens, but many providers count the request.
+  buckets_.settle(expected, {.requests = expected.requests}, now);
+  refused_at_ = std::max(refused_at_, now);
+  if (!cut_at_ || began > *cut_at_) cut(began, now);
+}
+
+RateLimits GroupRate::effective(TimePoint now) {
+  RateLimits limits = base();
+  const double left = share(now);
+  for (std::int64_t RateLimits::*rate :
+       {&RateLimits::requests, &RateLimits::tokens, &RateLimits::input_tokens, &RateLimits::output_tokens}) {
+    limits.*rate = part_of(limits.*rate, left);
+  }
+  if (const std::optional<Pace> pace = learned(now)) {
+    limits.requests = lower(limits.requests, std::llround(std::max(1.0, pace->requests)));
+    if (pace->tokens >= 1.0) limits.tokens = lower(limits.tokens, std::llround(pace->tokens));
+  }
+  return limits;
+}
+
+double GroupRate::share(TimePoint now) {
+  if (!cut_at_) return 1.0;
+  return std::min(1.0, share_ + kShareBack * seconds_between(*cut_at_, now));
+}
+
+const char* GroupRate::holds(const Use& expected, TimePoint now) { return buckets_.holds(expected, now); }
+
+RateLimits GroupRate::base() const {
+  const auto of = [&](std::int64_t configured, Unit unit) {
+    return lower(configured, announced_[static_cast<std::size_t>(unit)]);
+  };
+  return {.requests = of(configured_.requests, Unit::Requests),
+          .tokens = of(configured_.tokens, Unit::Tokens),
+          .input_tokens = of(configured_.input_tokens, Unit::InputTokens),
+          .output_tokens = of(configured_.output_tokens, Unit::OutputTokens)};
+}
+
+void GroupRate::apply(TimePoint now) {
+  if (learned_ && now - refused_at_ >= kForget) learned_.reset();
+  buckets_.limit(effective(now), now);
+  applied_at_ = now;
+}
+
+// ---- After a 429 ----------------------------------------------------------------------------------------------
+
+void GroupRate::cut(TimePoint began, TimePoint now) {
+  share_ = any(base()) ? std::max(kShareMin, share(now) * kCut) : 1.0;
+  // What is known is no tenth of the truth, or nothing is known: what was accepted is what can be.
+  const bool unknown = !any(base()) || share_ <= kShareMin;
+  if (unknown || learned_) {
+    const std::optional<Pace> known = learned(now);
+    const std::optional<Pace> seen = accepted(began);
+    const auto less = [&](double Pace::*rate) {
+      if (!known) return seen->*rate * kCut;
+      const double most = known->*rate * kCut;
+      return seen ? std::clamp(seen->*rate * kCut, known->*rate * kLearnedCutMost, most) : most;
+    };
+    if (known || seen) learned_ = Learned{.pace = {less(&Pace::requests), less(&Pace::tokens)}, .at = now};
+  }
+  cut_at_ = now;
+  apply(now);
+  // The provider has nothing left, so neither have we.
+  buckets_.empty(now);
+}
+
+std::optional<GroupRate::Pace> GroupRate::learned(TimePoint now) const {
+  if (!learned_) return std::nullopt;
+  const double grown = 1.0 + kLearnedBack * seconds_between(learned_->at, now);
+  return Pace{.requests = learned_->pace.requests * grown, .tokens = learned_->pace.tokens * grown};
+}
+
+GroupRate::Moment* GroupRate::moment(TimePoint when) {
+  const std::int64_t number = number_of(when);
+  if (number < 0) return nullptr;
+  Moment& place = moments_[static_cast<std::size_t>(number) % kMoments];
+  if (number < place.number) return nullptr;  // Too long ago.
+  if (number > place.number) place = {.number = number};
+  return &place;
+}
+
+void GroupRate::count(TimePoint when, double requests, double tokens) {
+  Moment* const place = moment(when);
+  if (place == nullptr) return;
+  if (first_moment_ < 0) first_moment_ = place->number;
+  place->requests += static_cast<float>(requests);
+  place->tokens += static_cast<float>(tokens);
+}
+
+/// The moment in which it began is left out: of its attempts some may still be refused.
+std::optional<GroupRate::Pace> GroupRate::accepted(TimePoint before) const {
+  const std::int64_t end = number_of(before);
+  const std::int64_t oldest = std::max(first_moment_, end - static_cast<std::int64_t>(kMoments) + 1);
+  double requests = 0.0;
+  double tokens = 0.0;
+  std::int64_t length = 0;
+  std::int64_t full = 0;
+  for (std::int64_t number = end - 1; number >= oldest && number >= 0; --number) {
+    if (length >= kLookBack && requests >= kAttemptsMin) break;
+    ++length;
+    const Moment& place = moments_[static_cast<std::size_t>(number) % kMoments];
+    if (place.number != number || place.requests < 0.5F) continue;
+    ++full;
+    requests += static_cast<double>(place.requests);
+    tokens += static_cast<double>(place.tokens);
+  }
+  if (requests < kAttemptsMin || full == 0) return std::nullopt;
+  const bool dense = requests >= kNeverEmpty * static_cast<double>(length);
+  const double minutes = static_cast<double>(dense ? full : length) / kMomentsPerMinute;
+  return Pace{.requests = requests / minutes, .tokens = std::max(0.0, tokens) / minutes};
+}
+
+}  // namespace budget
