@@ -8,7 +8,7 @@
 
 namespace gateway {
 
-/// SHA-256 of all that makes two calls the same: whose (tenant, key, run id, idempotency key), what (route, method,
+/// SHA-256 of all that makes two calls the same: whose (tenant, lane, key, run id, idempotency key), what (route, method,
 /// path, query, body) and the headers that change an answer.
 [[nodiscard]] budget::MemoKey memo_key(const Call& call);
 
