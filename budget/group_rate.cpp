@@ -12,14 +12,16 @@ constexpr double kCut = 0.9;
 constexpr double kShareMin = 0.1;
 constexpr double kShareBack = 0.005;     // Of the base, each second.
 constexpr double kLearnedBack = 0.01;    // Of what was learned, each second.
-constexpr double kLearnedCutMost = 0.5;  // One cut leaves so much at least.
+constexpr double kSwift = 600.0;         // Requests a minute; what has fewer comes back more slowly,
+constexpr double kSlowest = 0.05;        // so much at least.
+constexpr std::chrono::seconds kSteady{10};
 constexpr std::chrono::minutes kForget{10};
 
 constexpr Milliseconds kMomentLength{500};
 constexpr std::int64_t kLookBack = 20;  // Moments: ten seconds,
 constexpr double kAttemptsMin = 20.0;   // or more, until so many attempts are in them.
 constexpr double kNeverEmpty = 4.0;     // With so many in each, an empty moment was a pause.
-constexpr double kMomentsPerMinute = 120.0;
+constexpr std::int64_t kMinuteMoments = 120;
 
 constexpr std::chrono::seconds kMinute{60};
 // A minute's limit is whole again within it, but for what clocks and rounding add.
@@ -142,19 +144,26 @@ void GroupRate::apply(TimePoint now) {
 // ---- After a 429 ----------------------------------------------------------------------------------------------
 
 void GroupRate::cut(TimePoint began, TimePoint now) {
-  share_ = any(base()) ? std::max(kShareMin, share(now) * kCut) : 1.0;
-  // What is known is no tenth of the truth, or nothing is known: what was accepted is what can be.
-  const bool unknown = !any(base()) || share_ <= kShareMin;
-  if (unknown || learned_) {
-    const std::optional<Pace> known = learned(now);
-    const std::optional<Pace> seen = accepted(began);
-    const auto less = [&](double Pace::*rate) {
-      if (!known) return seen->*rate * kCut;
-      const double most = known->*rate * kCut;
-      return seen ? std::clamp(seen->*rate * kCut, known->*rate * kLearnedCutMost, most) : most;
+  const bool based = any(base());
+  const double left = based ? std::max(kShareMin, share(now) * kCut) : 1.0;
+  // Nothing is known, or what is known is no tenth of the truth: then what was accepted is what can be.
+  const std::optional<Pace> known = learned(now);
+  const std::optional<Pace> seen = !based || left <= kShareMin || known ? accepted(began) : std::nullopt;
+  if (!based && !known && !seen) return;
+  if (known) {
+    // Cuts in a row say that the guess is far too high. One after a while only says that it has grown too far: then
+    // what the last cut left is as good as ever, though less may have been accepted since, for want of calls.
+    const bool steady = now - learned_->at >= kSteady;
+    const auto after = [&](double Pace::*rate) {
+      const double grown = (*known).*rate;
+      const double least = steady ? std::min(grown, learned_->pace.*rate) : grown / 2.0;
+      return kCut * (seen ? std::clamp((*seen).*rate, least, grown) : grown);
     };
-    if (known || seen) learned_ = Learned{.pace = {less(&Pace::requests), less(&Pace::tokens)}, .at = now};
+    learned_ = Learned{.pace = {after(&Pace::requests), after(&Pace::tokens)}, .at = now};
+  } else if (seen) {
+    learned_ = Learned{.pace = {seen->requests * kCut, seen->tokens * kCut}, .at = now};
   }
+  share_ = left;
   cut_at_ = now;
   apply(now);
   // The provider has nothing left, so neither have we.
@@ -163,7 +172,9 @@ void GroupRate::cut(TimePoint began, TimePoint now) {
 
 std::optional<GroupRate::Pace> GroupRate::learned(TimePoint now) const {
   if (!learned_) return std::nullopt;
-  const double grown = 1.0 + kLearnedBack * seconds_between(learned_->at, now);
+  // Each try to have more costs a refusal, so it comes after some hundred attempts, however long these take.
+  const double slowly = std::clamp(learned_->pace.requests / kSwift, kSlowest, 1.0);
+  const double grown = 1.0 + kLearnedBack * slowly * seconds_between(learned_->at, now);
   return Pace{.requests = learned_->pace.requests * grown, .tokens = learned_->pace.tokens * grown};
 }
 
@@ -187,24 +198,33 @@ void GroupRate::count(TimePoint when, double requests, double tokens) {
 /// The moment in which it began is left out: of its attempts some may still be refused.
 std::optional<GroupRate::Pace> GroupRate::accepted(TimePoint before) const {
   const std::int64_t end = number_of(before);
-  const std::int64_t oldest = std::max(first_moment_, end - static_cast<std::int64_t>(kMoments) + 1);
-  double requests = 0.0;
-  double tokens = 0.0;
+  const std::int64_t oldest = std::max({first_moment_, end - kMinuteMoments, std::int64_t{0}});
+  Pace sum;
+  Pace lately;
   std::int64_t length = 0;
   std::int64_t full = 0;
-  for (std::int64_t number = end - 1; number >= oldest && number >= 0; --number) {
-    if (length >= kLookBack && requests >= kAttemptsMin) break;
-    ++length;
+  for (std::int64_t number = end - 1; number >= oldest; --number) {
     const Moment& place = moments_[static_cast<std::size_t>(number) % kMoments];
-    if (place.number != number || place.requests < 0.5F) continue;
-    ++full;
-    requests += static_cast<double>(place.requests);
-    tokens += static_cast<double>(place.tokens);
+    const bool empty = place.number != number || place.requests < 0.5F;
+    if (length < kLookBack || lately.requests < kAttemptsMin) {
+      ++length;
+      if (!empty) ++full;
+      if (!empty) lately.requests += static_cast<double>(place.requests);
+      if (!empty) lately.tokens += static_cast<double>(place.tokens);
+    }
+    if (empty) continue;
+    sum.requests += static_cast<double>(place.requests);
+    sum.tokens += static_cast<double>(place.tokens);
   }
-  if (requests < kAttemptsMin || full == 0) return std::nullopt;
-  const bool dense = requests >= kNeverEmpty * static_cast<double>(length);
-  const double minutes = static_cast<double>(dense ? full : length) / kMomentsPerMinute;
-  return Pace{.requests = requests / minutes, .tokens = std::max(0.0, tokens) / minutes};
+  if (lately.requests < kAttemptsMin || full == 0) return std::nullopt;
+  const bool dense = lately.requests >= kNeverEmpty * static_cast<double>(length);
+  const double per_minute = static_cast<double>(kMinuteMoments) / static_cast<double>(dense ? full : length);
+  Pace pace{.requests = lately.requests * per_minute, .tokens = std::max(0.0, lately.tokens) * per_minute};
+  // Where the provider counts by the minute, a whole one tells, with the time for which it had had enough.
+  if (first_moment_ <= end - kMinuteMoments) {
+    pace = {.requests = std::min(pace.requests, sum.requests), .tokens = std::min(pace.tokens, sum.tokens)};
+  }
+  return pace;
 }
 
 }  // namespace budget

@@ -97,16 +97,16 @@ void DispatchAdmission::keep_watch() {
 task<std::expected<Admitted, Refusal>> DispatchAdmission::admit(Ask& ask, budget::Waiter& waiter, WaitTimes& waits,
                                                                 Signal& signal) {
   if (signal.stopped()) co_return std::unexpected(Refusal{Refusal::Why::Stopped});
-  std::vector<budget::Expected> expected;
-  expected.reserve(ask.candidates.size());
+  std::vector<budget::Expected> guesses;
+  guesses.reserve(ask.candidates.size());
   for (const budget::Candidate& way : ask.candidates)
-    expected.push_back(dispatcher_.estimator().expect(way.upstream, way.model, ask.sizes));
+    guesses.push_back(expected(way, ask.sizes));
 
   budget::Job job;
   job.candidates = ask.candidates;
   job.not_before = ask.not_before;
   job.tried = ask.tried;
-  job.expected = expected;
+  job.expected = guesses;
   job.worst = ask.worst;
   job.tenant = ask.tenant;
   job.run_id = ask.run_id;

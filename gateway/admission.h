@@ -37,6 +37,9 @@ class DispatchAdmission final : public Admission {
 
   task<std::expected<Admitted, Refusal>> admit(Ask& ask, budget::Waiter& waiter, WaitTimes& waits,
                                                Signal& signal) override;
+  [[nodiscard]] budget::Expected expected(const budget::Candidate& way, const budget::Sizes& sizes) override {
+    return dispatcher_.estimator().expect(way.upstream, way.model, sizes);
+  }
   void proved(Admitted& admitted) override;
   void ended(Admitted& admitted, const budget::Ended& end) override;
   void announced(const Admitted& admitted, std::span<const classifier::AnnouncedLimit> limits) override;

@@ -488,7 +488,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   ask.candidates = call.candidates;
   ask.not_before = not_before;
   ask.tried = tried;
-  const std::vector<budget::NanoUsd> worst = worst_costs(call, services.runtime.wall_now());
+  const std::vector<budget::NanoUsd> worst = worst_costs(call, services.admission, services.runtime.wall_now());
   ask.worst = worst;
   ask.sizes = call.sizes;
   ask.tenant = call.tenant;

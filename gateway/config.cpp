@@ -6,9 +6,11 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "budget/price_book.h"
+#include "budget/zone.h"
 #include "classifier/cases.h"
 #include "classifier/dialect.h"
 #include "classifier/rules.h"
@@ -732,13 +734,6 @@ void Reader::settle_keys(TenantConfig& tenant, Loaded& loaded) const {
   if (!shown.empty()) loaded.settings.push_back({list, shown + "]", std::move(origin)});
 }
 
-/// A name of the time-zone database, by its form.
-bool could_be_a_zone(std::string_view name) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/";
-  return !name.empty() && name.size() <= 64 && name.front() != '/' && name.back() != '/' &&
-         name.find("//") == std::string_view::npos && name.find_first_not_of(kLetters) == std::string_view::npos;
-}
-
 void Reader::check_tenants(Config& config) {
   std::map<std::string, std::string> owner_of;
   for (TenantConfig& tenant : config.tenants) {
@@ -808,11 +803,14 @@ void Reader::check_tenants(Config& config) {
   }
   std::ranges::sort(config.tenants, {}, &TenantConfig::name);
   const Path zone{"budget", "time_zone"};
-  if (!could_be_a_zone(config.time_zone)) {
+  try {
+    const budget::Zone known{config.time_zone};
+  } catch (const std::invalid_argument&) {
     add(Kind::Reference,
         place_of(zone),
         zone,
-        "must be a name of the time-zone database, such as UTC or Europe/Berlin (is " + say(config.time_zone) + ")");
+        "must be a name of the time-zone database of this machine, such as UTC or Europe/Berlin (is " +
+            say(config.time_zone) + ")");
   }
 }
 

@@ -61,18 +61,15 @@ void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow&
   row.cost_source = row.cost ? "fallback" : "unpriced";
 }
 
-std::vector<budget::NanoUsd> worst_costs(const Call& call, WallTime now) {
+std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission, WallTime now) {
   std::vector<budget::NanoUsd> worst;
   if (!call.policy->budgeted.contains(call.tenant)) return worst;
   worst.reserve(call.ways.size());
-  for (const Way& way : call.ways) {
-    const std::string_view model = way.model.empty() ? call.facts.model : way.model;
-    const budget::Found found = find(call, *way.to, model, now);
-    // A token has at least one byte; pieces of media are counted by their bytes, too, which is more than they take.
-    worst.push_back(budget::worst_case(found.price,
-                                       call.policy->fallback,
-                                       static_cast<std::int64_t>(call.bytes_in),
-                                       call.sizes.most_output));
+  for (std::size_t i = 0; i < call.ways.size(); ++i) {
+    const budget::Found found = find(call, *call.ways[i].to, call.candidates[i].model, now);
+    const budget::Expected most =
+        budget::most_tokens(call.sizes, admission.expected(call.candidates[i], call.sizes));
+    worst.push_back(budget::worst_case(found.price, call.policy->fallback, most));
   }
   return worst;
 }

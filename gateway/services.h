@@ -81,6 +81,8 @@ class Admission {
   /// `waiter` is one call's, over all its attempts. `waits` grows. `ask.number` is set at the first.
   virtual task<std::expected<Admitted, Refusal>> admit(Ask& ask, budget::Waiter& waiter, WaitTimes& waits,
                                                        Signal& signal) = 0;
+  /// How many tokens such a request is expected to take there.
+  [[nodiscard]] virtual budget::Expected expected(const budget::Candidate& way, const budget::Sizes& sizes) = 0;
   /// Content has come: whatever becomes of it, the upstream works.
   virtual void proved(Admitted& admitted) = 0;
   /// The attempt is over; all is given back. Without this call it ends as if nothing had been learned.

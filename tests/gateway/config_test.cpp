@@ -283,8 +283,8 @@ const Mistake kMistakes[] = {
       "1:73: error: tenants.a.budget.per_run_usd: must be an amount in US dollars such as \"12.50\" (is "
       "1.0000000001)",
       "1:98: error: tenants.a.budget.warn_at: must be between 0 and 1 (is 2)",
-      "2:21: error: budget.time_zone: must be a name of the time-zone database, such as UTC or Europe/Berlin (is "
-      "../etc/passwd)",
+      "2:21: error: budget.time_zone: must be a name of the time-zone database of this machine, such as UTC or "
+      "Europe/Berlin (is ../etc/passwd)",
       "2:46: error: budget.status: must be 402 or 429 (is 403; did you mean 402?)"}},
     {"turns that cannot be shared so",
      "queue: {per_tenant: 0, weights: {bulk: 0}, reserve: 1}\nupstreams: {openai: {limits: {tokens_per_minute: 1e6, "
