@@ -165,8 +165,8 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   if (tenant) refused.tenant = (*tenant)->name;
   if (!addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
   if (!keys.empty() && addressed) {
-    const auto step = std::ranges::find_if(
-        addressed->route->steps, [](const RouteTarget& one) { return one.to->config.credentials.empty(); });
+    const auto step = std::ranges::find_if(addressed->route->steps,
+                                           [](const RouteTarget& one) { return one.to->config.credentials.empty(); });
     if (step != addressed->route->steps.end()) {
       refuse_with(400,
                   "callgate_key_not_here",

@@ -278,7 +278,10 @@ void append_process(std::vector<prometheus::MetricFamily>& families) {
 class Metrics::Impl {
  public:
   explicit Impl(const MetricNames& names)
-      : upstreams_(names.upstreams), models_(with_no_model(names.models), kModelsLearned), tenants_(names.tenants), tell_tenants_(names.tell_tenants) {
+      : upstreams_(names.upstreams),
+        models_(with_no_model(names.models), kModelsLearned),
+        tenants_(names.tenants),
+        tell_tenants_(names.tell_tenants) {
     room_.folded = &series_folded_.at({});
     start_at_zero();
     update(names);
@@ -302,7 +305,8 @@ class Metrics::Impl {
     count_cost(record, model, tenant);
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
-    if (record.outcome == Outcome::Refused) refusals_.at({limits_.learn(record.limit.empty() ? record.reason : record.limit)}).Increment();
+    if (record.outcome == Outcome::Refused)
+      refusals_.at({limits_.learn(record.limit.empty() ? record.reason : record.limit)}).Increment();
     if (record.sdk_retry) caller_retries_.at({tenant, id_of(SeenBy::Sdk)}).Increment();
     if (record.reason == ledger::kRemembered) {
       caller_retries_.at({tenant, id_of(SeenBy::Memo)}).Increment();

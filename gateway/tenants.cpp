@@ -100,11 +100,12 @@ std::expected<std::shared_ptr<const TenantConfig>, NotAllowed> Tenants::who(cons
                                       "send Callgate-Tenant, or an issued key in place of the provider's key"});
   }
   if (!named) {
-    return std::unexpected(NotAllowed{403,
-                                      "callgate_unknown_tenant",
-                                      "Callgate-Tenant is " + say(name) +
-                                          ", which is not configured (tenancy.unknown: refuse); add it to tenants, or "
-                                          "correct the name"});
+    return std::unexpected(
+        NotAllowed{403,
+                   "callgate_unknown_tenant",
+                   "Callgate-Tenant is " + say(name) +
+                       ", which is not configured (tenancy.unknown: refuse); add it to tenants, or "
+                       "correct the name"});
   }
   if (!named->keys.empty()) {
     return std::unexpected(NotAllowed{401,

@@ -48,8 +48,8 @@ class Tenants {
 /// "*" stands for any characters, also none; all else for itself.
 [[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
 
-/// By models.allow. A request without a model that we can read may only look (GET, HEAD): else a body in another form,
-/// or a batch, would lead around the list.
+/// By models.allow. A request without a model that we can read may only look (GET, HEAD): else a body in another
+/// form, or a batch, would lead around the list.
 [[nodiscard]] std::expected<void, NotAllowed> may_use(const TenantConfig& tenant, std::string_view method,
                                                       std::string_view model);
 
