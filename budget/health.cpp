@@ -22,13 +22,6 @@ std::string breaker_key(std::string_view upstream, std::string_view model) {
   return std::string{upstream}.append(1, kPart).append(model);
 }
 
-std::string pause_key(const Candidate& candidate) {
-  std::string key = candidate.upstream;
-  key.append(1, kPart).append(candidate.credential);
-  key.append(1, kPart).append(candidate.group);
-  return key.append(1, kPart).append(candidate.configured ? "c" : "");
-}
-
 /// The parts of such a key.
 std::vector<std::string> parts_of(std::string_view key) {
   std::vector<std::string> parts;
@@ -49,6 +42,19 @@ HealthEvent closing_of(const Candidate& candidate) {
 }
 
 }  // namespace
+
+std::string group_key(const Candidate& candidate) {
+  std::string key = candidate.upstream;
+  key.append(1, kPart).append(candidate.credential);
+  key.append(1, kPart).append(candidate.group);
+  return key.append(1, kPart).append(candidate.configured ? "c" : "");
+}
+
+Candidate candidate_of_group(std::string_view group_key) {
+  std::vector<std::string> parts = parts_of(group_key);
+  parts.resize(4);
+  return {.upstream = parts[0], .credential = parts[1], .configured = parts[3] == "c", .group = parts[2]};
+}
 
 std::string_view name_of(Held held) { return kHeldNames[static_cast<std::size_t>(held)]; }
 
@@ -92,7 +98,7 @@ Breaker& Health::breaker(const Candidate& candidate) {
 }
 
 Pause& Health::pause(const Candidate& candidate) {
-  return pauses_.get(pause_key(candidate), [] { return Pause{}; });
+  return pauses_.get(group_key(candidate), [] { return Pause{}; });
 }
 
 Quarantine* Health::quarantine(const Candidate& candidate) {

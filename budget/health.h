@@ -29,6 +29,11 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
+/// Of its credential and limit group, to look things up by.
+[[nodiscard]] std::string group_key(const Candidate& candidate);
+/// Without its model.
+[[nodiscard]] Candidate candidate_of_group(std::string_view group_key);
+
 /// What keeps an attempt back.
 enum class Held : std::uint8_t { No, Pause, Pace, Breaker, Quarantine, RetryBudget };
 [[nodiscard]] std::string_view name_of(Held held);  // "no", "pause", …

@@ -8,14 +8,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "budget/units.h"
+#include "budget/zone.h"
 
 namespace budget {
-
-using WallTime = std::chrono::system_clock::time_point;
 
 enum class Period : std::uint8_t { Day, Month, Run };
 [[nodiscard]] std::string_view name_of(Period period);  // "day", "month", "run"
@@ -26,22 +24,6 @@ struct SpendLimits {
   std::optional<NanoUsd> per_run{};
   double warn_at = 0.8;  // Share of a limit from which on it is told; 1: never.
   bool operator==(const SpendLimits&) const = default;
-};
-
-/// Where days and months begin: a name of the time-zone database. Throws std::invalid_argument for one that is not in
-/// it.
-class Zone {
- public:
-  explicit Zone(std::string_view name = "UTC");
-  [[nodiscard]] WallTime day_begin(WallTime now) const;
-  [[nodiscard]] WallTime day_end(WallTime now) const;
-  [[nodiscard]] WallTime month_begin(WallTime now) const;
-  [[nodiscard]] WallTime month_end(WallTime now) const;
-  [[nodiscard]] const std::string& name() const { return name_; }
-
- private:
-  std::string name_;
-  // (state is the implementer's)
 };
 
 struct SpendPolicy {
@@ -64,22 +46,28 @@ struct SpendAnswer {
 
 class Budgets;
 
-/// Money put aside for one attempt. Move-only; dropped, it comes back whole, as if nothing had been spent.
+/// Money put aside for one attempt. Move-only; dropped, it comes back whole, as if nothing had been spent. It may
+/// outlive the budgets.
 class Reserved {
  public:
   Reserved() = default;
-  Reserved(Reserved&&) noexcept;
-  Reserved& operator=(Reserved&&) noexcept;
+  Reserved(Reserved&& other) noexcept = default;
+  Reserved& operator=(Reserved&& other) noexcept;
   Reserved(const Reserved&) = delete;
   Reserved& operator=(const Reserved&) = delete;
-  ~Reserved();
+  ~Reserved() { give_back(); }
+  [[nodiscard]] bool held() const { return purse_ != nullptr; }
   [[nodiscard]] NanoUsd amount() const { return amount_; }
-  /// The attempt has cost so much: 0 where it failed for nothing, its reservation where it may have been billed.
+  /// The attempt has cost so much: 0 where it failed for nothing, its reservation where it may have been billed. The
+  /// first settling counts.
   void settle(NanoUsd cost, WallTime now);
 
  private:
   friend class Budgets;
-  // (state is the implementer's; it must be safe if Budgets has gone or the tenant was removed by a reload)
+  struct Purse;  // A tenant's, or a run's.
+  void give_back();
+  std::shared_ptr<Purse> purse_{};
+  std::shared_ptr<Purse> run_{};
   NanoUsd amount_{};
 };
 
@@ -88,6 +76,7 @@ struct SpendEvent {
   enum class Kind : std::uint8_t { Warned, Exhausted } kind;
   std::string tenant{};
   Period period{};
+  std::string run_id{};
   NanoUsd limit{};
   NanoUsd spent{};
 };
@@ -96,7 +85,7 @@ struct SpendEvent {
 struct BudgetState {
   std::string tenant{};
   Period period{};
-  std::string run_id{};  // Period::Run only: those with money spent or in reserve, the most recent ones.
+  std::string run_id{};  // Period::Run only.
   NanoUsd limit{};       // Grants included.
   NanoUsd granted{};
   NanoUsd spent{};
@@ -105,10 +94,11 @@ struct BudgetState {
 };
 
 /// Single-threaded. Money is spent in the period in which it is settled. Balances stay over configure(), of tenants
-/// whose limits have gone, too. Runs are bounded (LRU): one with money in reserve is never forgotten.
+/// whose limits have gone, too. Runs are bounded: the least recently used one without money in reserve is forgotten.
 class Budgets {
  public:
   Budgets();
+  ~Budgets();
   void configure(SpendPolicy policy);
 
   [[nodiscard]] SpendAnswer look(std::string_view tenant, std::string_view run_id, NanoUsd worst, WallTime now);
@@ -123,7 +113,11 @@ class Budgets {
   [[nodiscard]] std::vector<BudgetState> view(WallTime now);
 
  private:
-  // (state is the implementer's)
+  friend class Reserved;
+  friend struct Reserved::Purse;
+  using Purse = Reserved::Purse;
+  struct Core;
+  std::shared_ptr<Core> core_;
 };
 
 }  // namespace budget

@@ -1,5 +1,5 @@
 #pragma once
-// Which way may this call go, and when? Pauses, breakers, quarantines and the call's own backoff first, then a slot.
+// Where does a call wait for its turn? The dispatcher's coroutines, clock and keys.
 
 #include <cstddef>
 #include <functional>
@@ -11,57 +11,64 @@
 #include <vector>
 
 #include "gateway/config.h"
-#include "gateway/slots.h"
+#include "gateway/services.h"
 
 namespace gateway {
 
-/// I/O thread only. Owns what is known of the upstreams' health, the slots, and the keys of our credentials.
-class CandidateAdmission final : public Admission {
+/// What the dispatcher must know of a configuration.
+[[nodiscard]] budget::DispatchPolicy dispatch_policy(const Config& config);
+
+/// I/O thread only. Owns the dispatcher and the keys of our credentials.
+class DispatchAdmission final : public Admission {
  public:
   struct Listeners {
     std::function<void(budget::Lane, int)> moved{};  // Of every entering (+1) and leaving (-1) of the queue.
     std::function<void(const budget::HealthEvent&)> happened{};
+    std::function<void(const budget::SpendEvent&)> spent{};
+    /// What was expected of an attempt and what it took, in tokens; of answers that told.
+    std::function<void(const budget::Expected&, const budget::Expected&)> estimated{};
   };
-  CandidateAdmission(Runtime& runtime, Listeners listeners);
+  DispatchAdmission(Runtime& runtime, Listeners listeners);
 
   /// New limits and keys hold for what comes and what waits; what is known and what is in flight stays.
-  void configure(SlotLimits limits, budget::HealthPolicy health);
+  void configure(budget::DispatchPolicy policy);
   /// By secret_name(). A key that is another than before frees its credential. Keys that are not named stay.
   void take_keys(const Secrets& secrets);
 
-  task<std::expected<Admitted, Refusal>> admit(const Ask& ask, budget::Waiter& waiter, Waits& waits,
+  task<std::expected<Admitted, Refusal>> admit(Ask& ask, budget::Waiter& waiter, WaitTimes& waits,
                                                Signal& signal) override;
+  [[nodiscard]] budget::Expected expected(const budget::Candidate& way, const budget::Sizes& sizes) override {
+    return dispatcher_.estimator().expect(way.upstream, way.model, sizes);
+  }
   void proved(Admitted& admitted) override;
-  void ended(Admitted& admitted, const budget::AttemptEnd& end) override;
+  void ended(Admitted& admitted, const budget::Ended& end) override;
   void announced(const Admitted& admitted, std::span<const classifier::AnnouncedLimit> limits) override;
 
-  [[nodiscard]] std::vector<budget::UpstreamHealth> health();
-  [[nodiscard]] int in_use(std::string_view upstream) const { return slots_.in_use(upstream); }
-  [[nodiscard]] std::size_t waiting() const { return slots_.waiting() + asleep_.size(); }
+  /// Nobody of it begins until then (max(): until resumed).
+  void pause(budget::Pausable what, std::string_view name, TimePoint until);
+  bool resume(budget::Pausable what, std::string_view name);
+  bool grant_money(std::string_view tenant, budget::Period period, std::string_view run_id, budget::NanoUsd amount);
+
+  [[nodiscard]] std::vector<budget::UpstreamHealth> health() { return dispatcher_.health(runtime_.now()); }
+  [[nodiscard]] std::vector<budget::TenantState> tenants() { return dispatcher_.tenants(runtime_.now()); }
+  [[nodiscard]] std::vector<budget::UpstreamLoad> upstreams() { return dispatcher_.upstreams(runtime_.now()); }
+  [[nodiscard]] std::array<budget::LaneState, 3> lanes() { return dispatcher_.lanes(runtime_.now()); }
+  [[nodiscard]] std::vector<budget::BudgetState> budgets();
+  [[nodiscard]] std::optional<double> warned_share(std::string_view tenant, std::string_view run_id);
+  [[nodiscard]] int in_use(std::string_view upstream) const { return dispatcher_.in_flight(upstream); }
+  [[nodiscard]] std::size_t waiting() const { return asleep_.size(); }
 
  private:
-  struct Choice {
-    std::vector<std::size_t> ready{};  // Candidates that nothing but a slot holds back.
-    budget::Standing nearest{};        // Of the others, that which opens first …
-    ledger::WaitedFor for_what{};      // … and what one waits for until then.
-    std::size_t nearest_at = 0;
-    std::size_t quarantined = 0;
-    std::size_t closed = 0;  // For this call, for good.
-    std::optional<classifier::Class> quarantined_for{};
-  };
-  [[nodiscard]] Choice choose(const Ask& ask, budget::Waiter& waiter);
-  [[nodiscard]] Admitted take(const Ask& ask, std::size_t candidate, Permit slot);
-  [[nodiscard]] std::optional<Refusal> hopeless(const Ask& ask, const Choice& choice, TimePoint patience) const;
-  void tell(const std::vector<budget::HealthEvent>& events);
-  /// What was shut may be open now: all who sleep look again.
-  void wake();
+  class Place;
+  /// Somebody must be awake when time opens something: the one that has waited for longest.
+  void keep_watch();
 
   Runtime& runtime_;
   Listeners listeners_;
-  budget::Health health_;
-  Slots slots_;
+  budget::Dispatcher dispatcher_;
   std::map<std::string, std::shared_ptr<const std::string>, std::less<>> keys_{};
   std::list<Signal*> asleep_{};
+  TimePoint watched_until_ = TimePoint::max();
 };
 
 }  // namespace gateway

@@ -1,6 +1,8 @@
 #include "gateway/call.h"
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <exception>
 #include <utility>
 
@@ -98,6 +100,7 @@ Ending stopped(const Call& call, const CallRecord& record, StopReason why, bool 
 }
 
 Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal& refusal, TimePoint now);
+Ending budget_spent(const Call& call, const CallRecord& record, const Refusal& refusal);
 
 std::string spoken(milliseconds wait) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
@@ -134,6 +137,8 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
                          .code = "callgate_breaker_open"},
                         "breaker_open",
                         later);
+    case Refusal::Why::BudgetSpent:
+      return budget_spent(call, record, refusal);
     case Refusal::Why::Quarantined:
     case Refusal::Why::NobodyLeft:
       return own_ending(
@@ -153,13 +158,72 @@ Ending refused(const Call& call, const CallRecord& record, const Refusal& refusa
   }
 }
 
+/// "2026-12-01T00:00:00Z"
+std::string utc_text(WallTime when) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
+}
+
+Ending budget_spent(const Call& call, const CallRecord& record, const Refusal& refusal) {
+  const budget::SpendAnswer& spend = refusal.spend;
+  const bool of_run = spend.period == budget::Period::Run;
+  std::string message = of_run ? "run " + call.run_id + " of tenant " + call.tenant + " may spend no more: "
+                               : "tenant " + call.tenant + " may spend no more this " +
+                                     std::string{budget::name_of(spend.period)} + ": ";
+  message += budget::usd_text(spend.spent) + " of " + budget::usd_text(spend.limit) +
+             " USD are spent, and this call may cost up to the rest or more";
+  if (spend.resets) message += "; it begins anew at " + utc_text(*spend.resets);
+  message += "; see callgate budget";
+  ComeBack never{.retryable = false};
+  if (spend.resets) never.wait = refusal.retry_after;
+  Ending ending = own_ending(call,
+                             record,
+                             Outcome::Refused,
+                             {.status = call.policy->budget_status,
+                              .cls = Class::LocalBudget,
+                              .message = std::move(message),
+                              .code = "callgate_budget_spent"},
+                             "budget_spent",
+                             never);
+  return ending;
+}
+
+/// What it waited for, as far as a caller can do something about it.
+std::string held_words(const Call& call, const CallRecord& record, const Refusal& refusal) {
+  const std::string& upstream = refusal.upstream.empty() ? record.upstream : refusal.upstream;
+  using budget::Limit;
+  switch (refusal.limit) {
+    case Limit::TenantConcurrent:
+      return "tenant " + call.tenant + " had all the calls in flight that it may have (limits.concurrent)";
+    case Limit::TenantRate:
+      return "tenant " + call.tenant + " was at its limit (limits." + refusal.rate + ")";
+    case Limit::UpstreamRate:
+      return "upstream " + upstream + " was at the rate that this key and model have there (" + refusal.rate + ")";
+    case Limit::Budget:
+      return "money that other calls have put aside was in the way of a budget of tenant " + call.tenant;
+    case Limit::Operator:
+      return "an operator has paused it (callgate resume)";
+    case Limit::Pause:
+    case Limit::Pace:
+      return "upstream " + upstream + " has told us to wait";
+    case Limit::Breaker:
+      return "upstream " + upstream + " kept failing";
+    default:
+      return "no slot of upstream " + upstream + " came free";
+  }
+}
+
 Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal& refusal, TimePoint now) {
+  using budget::Limit;
   const bool full = refusal.why == Refusal::Why::QueueFull;
   // Only its own deadline is one; where its SDK's patience ended, it has waited too long.
   if (refusal.why == Refusal::Why::Deadline && now >= call.deadline) {
     const bool at_once = call.deadline <= call.request.arrived;
     const bool waited = record.queued >= kWaited;
-    std::string message = "the call's deadline passed while it waited for a free slot of upstream " + record.upstream;
+    std::string message = "the call's deadline passed while it waited: " + held_words(call, record, refusal);
     if (!waited) message = "the call's deadline (Callgate-Deadline) passed while its request was still on the way";
     if (at_once) message = "the call's deadline (Callgate-Deadline) had passed before it came";
     return own_ending(
@@ -183,16 +247,23 @@ Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal
                       {.retryable = true});
   }
   const bool sdk_may_retry = full && !has_waited(record) && refusal.retry_after <= kSdkMaySleep;
+  const std::string which = refusal.limit == Limit::QueueTenant ? "queue.per_tenant, of tenant " + call.tenant
+                                                                : std::string{"queue.total"};
+  const bool by_limit = refusal.limit == Limit::TenantConcurrent || refusal.limit == Limit::TenantRate ||
+                        refusal.limit == Limit::UpstreamRate || refusal.limit == Limit::Budget ||
+                        refusal.limit == Limit::Operator;
+  std::string code = full ? "callgate_queue_full" : "callgate_queue_wait";
+  if (!full && by_limit) code = "callgate_" + std::string{budget::name_of(refusal.limit)};
   return own_ending(
       call,
       record,
       Outcome::Refused,
       {.status = 429,
        .cls = Class::LocalLimit,
-       .message = full ? "callgate's queue is full (queue.total)"
-                       : "no slot of upstream " + record.upstream + " came free " +
+       .message = full ? "callgate's queue is full (" + which + ")"
+                       : held_words(call, record, refusal) + ", and nothing changed that " +
                              (sdk_gives_up ? "before the caller's SDK would have given up" : "within queue.max_wait"),
-       .code = full ? "callgate_queue_full" : "callgate_queue_wait"},
+       .code = std::move(code)},
       full           ? "queue_full"
       : sdk_gives_up ? "sdk_timeout_in_queue"
                      : "queue_wait",
@@ -342,6 +413,63 @@ Ending unpriced(const Call& call, const CallRecord& record) {
                     {});
 }
 
+struct Slept {
+  microseconds time{0};                                     // Not in a queue, …
+  ledger::WaitedFor most_for = ledger::WaitedFor::Nothing;  // … most of it for this.
+};
+
+Slept count_waits(const WaitTimes& waits, bool again, CallRecord& record) {
+  using budget::Wait;
+  struct Kind {
+    Wait wait;
+    ledger::WaitedFor name;
+  };
+  constexpr std::array<Kind, 4> kSlept = {{{Wait::Backoff, ledger::WaitedFor::Computed},
+                                           {Wait::Pause, ledger::WaitedFor::Pause},
+                                           {Wait::Breaker, ledger::WaitedFor::Breaker},
+                                           {Wait::RetryBudget, ledger::WaitedFor::RetryBudget}}};
+  Slept slept;
+  microseconds most{0};
+  for (const auto& [wait, name] : kSlept) {
+    const microseconds time = waits[static_cast<std::size_t>(wait)];
+    slept.time += time;
+    if (time <= most) continue;
+    most = time;
+    slept.most_for = name;
+  }
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    record.waits[i] += waits[i];
+    record.queued += waits[i];
+  }
+  if (again) {
+    record.queued -= slept.time;
+    record.backed_off += slept.time;
+  }
+  return slept;
+}
+
+/// In the words of callgate_refusals_total.
+budget::Limit limit_of(const Refusal& refusal) {
+  using budget::Limit;
+  if (refusal.limit != Limit::None && refusal.limit != Limit::Order) return refusal.limit;
+  return refusal.why == Refusal::Why::WaitedTooLong ? Limit::UpstreamConcurrent : Limit::None;
+}
+
+budget::Ended ended_of(const Attempt& attempt, bool pauses) {
+  const AttemptRow& row = attempt.row;
+  budget::Ended ended;
+  ended.end = {.cls = attempt.verdict.cls,
+               .good = attempt.good(),
+               .of_the_caller = attempt.callers_deadline || attempt.stopped.has_value(),
+               .hint = pauses ? attempt.verdict.retry_after : std::nullopt};
+  if (row.usage.tokens) ended.tokens = {row.usage.tokens->input, row.usage.tokens->output};
+  ended.cost = row.cost;
+  // A stream that broke off, or was left, has been paid for as far as it came.
+  ended.possibly_billed = row.possibly_billed || attempt.answer_started;
+  ended.connect_failed = attempt.verdict.cls == Class::Network && !attempt.request_sent;
+  return ended;
+}
+
 task<Ending> play(const Call& call, Services services, Caller& caller, Signal& signal, CallRecord& record) {
   if (!may_be_priced(call, services.runtime.wall_now())) co_return unpriced(call, record);
   const TimePoint begun = services.runtime.now();
@@ -360,6 +488,11 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   ask.candidates = call.candidates;
   ask.not_before = not_before;
   ask.tried = tried;
+  const std::vector<budget::NanoUsd> worst = worst_costs(call, services.admission, services.runtime.wall_now());
+  ask.worst = worst;
+  ask.sizes = call.sizes;
+  ask.tenant = call.tenant;
+  ask.run_id = call.run_id;
   ask.lane = call.lane;
   ask.deadline = patience;
   ask.longest_wait = retry.longest_wait;
@@ -367,11 +500,9 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   std::optional<Attempt> failed;  // The one before.
   budget::GaveUp closed_by = budget::GaveUp::NotRetryable;
   for (int number = 1;; ++number) {
-    Waits waits;
+    WaitTimes waits{};
     std::expected<Admitted, Refusal> admission = co_await services.admission.admit(ask, waiter, waits, signal);
-    record.queued += waits.queued;
-    if (failed) record.backed_off += waits.slept;
-    if (!failed) record.queued += waits.slept;
+    const Slept slept = count_waits(waits, failed.has_value(), record);
     if (signal.stopped()) {
       LastWord nothing;
       co_return stopped(call, record, *signal.stopped(), false, std::move(nothing));
@@ -382,7 +513,10 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       const bool by_elapsed = ask.deadline < patience;
       co_return final_failure(call, record, *failed, reason_of(admission.error(), closed_by, by_elapsed));
     }
-    if (!admission) co_return refused(call, record, admission.error(), services.runtime.now());
+    if (!admission) {
+      record.limit = budget::name_of(limit_of(admission.error()));
+      co_return refused(call, record, admission.error(), services.runtime.now());
+    }
     Admitted admitted = std::move(*admission);
     const budget::Candidate& way = call.candidates[admitted.candidate];
     if (number == 1) first_began = services.runtime.now();
@@ -398,22 +532,18 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     // From here the attempt's own row is open and must end, whatever happens.
     const bool hinted = failed && failed->verdict.retry_after.has_value();
     Attempt attempt = co_await try_once(call, number, admitted, services, caller, signal, record);
-    attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(waits.slept);
-    attempt.row.waited_for = waits.slept_for;
-    if (hinted && waits.slept_for != ledger::WaitedFor::Nothing)
+    attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(slept.time);
+    attempt.row.waited_for = slept.most_for;
+    if (hinted && slept.most_for != ledger::WaitedFor::Nothing)
       attempt.row.waited_for = ledger::WaitedFor::RetryAfter;
     const bool pauses =
         attempt.verdict.retry_after && (attempt.verdict.cls == Class::RateLimited || refuses(attempt.row.status));
-    budget::AttemptEnd end{.cls = attempt.verdict.cls,
-                           .good = attempt.good(),
-                           .of_the_caller = attempt.callers_deadline || attempt.stopped.has_value(),
-                           .hint = pauses ? attempt.verdict.retry_after : std::nullopt};
-    services.admission.ended(admitted, end);
+    price_attempt(call, *call.ways[admitted.candidate].to, services.runtime.wall_now(), attempt.row);
+    services.admission.ended(admitted, ended_of(attempt, pauses));
     // Of what reached the caller: an error's body is no content, nor is what a repeated attempt had said.
     if (attempt.first_content && (attempt.good() || attempt.answer_started)) {
       record.first_content = span(call.request.arrived, *attempt.first_content);
     }
-    price_attempt(call, *call.ways[admitted.candidate].to, services.runtime.wall_now(), attempt.row);
     if (attempt.row.cost)
       record.cost = budget::NanoUsd{record.cost.value_or(budget::NanoUsd()).value + attempt.row.cost->value};
     record.usage = attempt.row.usage;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,8 @@ struct CallPolicy {
   std::shared_ptr<const budget::PriceBook> prices{};  // Null: nothing has a price.
   budget::Price fallback{};                           // For models without one.
   bool refuse_unpriced = false;
+  std::set<std::string, std::less<>> budgeted{};  // Tenants whose money is limited.
+  int budget_status = 402;
 };
 
 /// One call, as the front door understood it.
@@ -84,6 +87,7 @@ struct Call {
   std::shared_ptr<const CallPolicy> policy{};
   classifier::Endpoint endpoint{};
   classifier::RequestFacts facts{};
+  budget::Sizes sizes{};
   std::uint64_t bytes_in = 0;                     // Of the body, as the caller sent it.
   bool hide_usage = false;                        // We asked for usage in the stream; the caller had not.
   TimePoint deadline = TimePoint::max();          // The whole call.

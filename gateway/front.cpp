@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "classifier/media.h"
 #include "gateway/answer_headers.h"
 #include "gateway/call_id.h"
 #include "gateway/config_keys.h"
@@ -179,6 +180,13 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   if (request.body) {
     call.facts = call.to->dialect->read_request(call.endpoint, call.path, addressed->query, *request.body);
   }
+  if (request.body) {
+    const classifier::Media media = classifier::media_in(*request.body);
+    call.sizes.text_bytes = call.bytes_in - media.bytes;
+    call.sizes.media_bytes = media.bytes;
+    call.sizes.media = media.pieces;
+  }
+  if (call.facts.max_output_tokens) call.sizes.most_output = *call.facts.max_output_tokens * call.facts.choices;
   if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
     if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
       request.body = std::make_shared<const std::string>(classifier::edited(*request.body, std::span{&*edit, 1}));

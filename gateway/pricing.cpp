@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "budget/worst_case.h"
+
 namespace gateway {
 namespace {
 
@@ -57,6 +59,19 @@ void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow&
   // Never zero for want of a price.
   row.cost = budget::cost_of(&call.policy->fallback, {}, usage.tokens, usage.billed).total;
   row.cost_source = row.cost ? "fallback" : "unpriced";
+}
+
+std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission, WallTime now) {
+  std::vector<budget::NanoUsd> worst;
+  if (!call.policy->budgeted.contains(call.tenant)) return worst;
+  worst.reserve(call.ways.size());
+  for (std::size_t i = 0; i < call.ways.size(); ++i) {
+    const budget::Found found = find(call, *call.ways[i].to, call.candidates[i].model, now);
+    const budget::Expected most =
+        budget::most_tokens(call.sizes, admission.expected(call.candidates[i], call.sizes));
+    worst.push_back(budget::worst_case(found.price, call.policy->fallback, most));
+  }
+  return worst;
 }
 
 bool may_be_priced(const Call& call, WallTime now) {

@@ -9,6 +9,9 @@ namespace gateway {
 /// reported leaves them empty. What the provider states beats the table, the table beats the fallback.
 void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow& row);
 
+/// Of each of its ways what it may cost at most; empty where no budget of its tenant counts.
+[[nodiscard]] std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission, WallTime now);
+
 /// May the call be made where models without a price are refused?
 [[nodiscard]] bool may_be_priced(const Call& call, WallTime now);
 

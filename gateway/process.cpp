@@ -67,30 +67,6 @@ std::uint64_t number_in(const char* file) {
   return in >> number ? number : 0;  // "max" is no number.
 }
 
-SlotLimits slot_limits(const Config& config) {
-  SlotLimits limits;
-  limits.queue = config.queue;
-  for (const UpstreamConfig& upstream : config.upstreams) limits.concurrent[upstream.name] = upstream.concurrent;
-  return limits;
-}
-
-budget::HealthPolicy health_policy(const Config& config) {
-  budget::HealthPolicy policy;
-  policy.retry_budget = {.share = config.retry.budget_share,
-                         .floor = static_cast<double>(config.retry.budget_floor),
-                         .floor_refill_per_second = config.retry.budget_refill};
-  policy.breaker = {.window = config.breaker.window,
-                    .min_calls = config.breaker.min_calls,
-                    .failure_share = config.breaker.failure_share,
-                    .consecutive = config.breaker.consecutive,
-                    .open_for = config.breaker.open_for};
-  for (const UpstreamConfig& upstream : config.upstreams) {
-    std::vector<std::string>& names = policy.credentials[upstream.name];
-    for (const CredentialConfig& credential : upstream.credentials) names.push_back(credential.name);
-  }
-  return policy;
-}
-
 MetricNames metric_names(const Config& config) {
   MetricNames names;
   for (const UpstreamConfig& upstream : config.upstreams) {
@@ -281,7 +257,7 @@ class Sidecar {
   /// What a start and a reload have in common.
   void configure() {
     front_.configure(config());
-    admission_.configure(slot_limits(config()), health_policy(config()));
+    admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
     if (key_files_) key_files_->watch(key_sources());
@@ -327,8 +303,8 @@ class Sidecar {
         {{"keys", listed(report.restart_needed)}});
   }
 
-  CandidateAdmission::Listeners admission_listeners() {
-    CandidateAdmission::Listeners listeners;
+  DispatchAdmission::Listeners admission_listeners() {
+    DispatchAdmission::Listeners listeners;
     listeners.moved = [this](budget::Lane lane, int by) {
       by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane);
     };
@@ -508,7 +484,7 @@ class Sidecar {
   Metrics metrics_;
   Log log_;
   CurlUpstream upstream_;
-  CandidateAdmission admission_;
+  DispatchAdmission admission_;
   budget::Memo memo_{};
   MemoryLedger ledger_;
   UnknownAnswers unknown_;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "budget/health.h"
+#include "budget/dispatcher.h"
 #include "budget/lane.h"
 #include "budget/memo.h"
 #include "budget/units.h"
@@ -44,31 +44,6 @@ class Runtime {
   virtual task<void> wait(Signal& signal, TimePoint until) = 0;
 };
 
-/// What a call holds while an attempt runs. Move-only; its end gives everything back, so no way out can forget.
-class Permit {
- public:
-  Permit() = default;
-  explicit Permit(std::function<void()> give_back) : give_back_(std::move(give_back)) {}
-  Permit(Permit&& other) noexcept : give_back_(std::exchange(other.give_back_, nullptr)) {}
-  Permit& operator=(Permit&& other) noexcept {
-    if (this != &other) {
-      release();
-      give_back_ = std::exchange(other.give_back_, nullptr);
-    }
-    return *this;
-  }
-  Permit(const Permit&) = delete;
-  Permit& operator=(const Permit&) = delete;
-  ~Permit() { release(); }
-  void release() {
-    if (const auto give_back = std::exchange(give_back_, nullptr)) give_back();
-  }
-  [[nodiscard]] bool held() const { return static_cast<bool>(give_back_); }
-
- private:
-  std::function<void()> give_back_{};
-};
-
 /// What admission must know of a call that wants to make an attempt.
 struct Ask {
   std::span<const budget::Candidate> candidates{};  // In order of preference.
@@ -76,59 +51,42 @@ struct Ask {
   std::span<const TimePoint> not_before{};
   /// For each of them: this call has tried its upstream before, so that it needs the upstream's retry budget.
   std::span<const char> tried{};
+  /// For each of them what it may cost at most; empty: no budget counts.
+  std::span<const budget::NanoUsd> worst{};
+  budget::Sizes sizes{};  // What its tokens are guessed from.
+  std::string_view tenant = "default";
+  std::string_view run_id{};
   budget::Lane lane = budget::Lane::Bulk;
   TimePoint deadline{};                            // After that, waiting is for nothing.
-  bool again = false;                              // A retry: its place is before those who have not begun.
   std::chrono::milliseconds longest_wait{60'000};  // Longer pauses are not waited out.
+  /// Of the call's first attempt, 0 before it: a repetition has its place before those who have not begun.
+  std::uint64_t number = 0;
+  bool again = false;
 };
 
-/// Where the time went before an attempt.
-struct Waits {
-  std::chrono::microseconds queued{0};
-  std::chrono::microseconds slept{0};                        // For all else …
-  ledger::WaitedFor slept_for = ledger::WaitedFor::Nothing;  // … the longest time of it for this.
-};
+using budget::Refusal;
+using budget::WaitTimes;
 
 /// The leave to make an attempt, held while it runs.
 struct Admitted {
   std::size_t candidate = 0;                 // Of Ask::candidates.
   std::shared_ptr<const std::string> key{};  // The credential's; null: the caller's own goes on.
-  Permit slot{};
-  budget::Pass pass{};
-};
-
-/// Why an attempt may not be made. `stopped` and `draining` are seen by the story itself.
-struct Refusal {
-  enum class Why : std::uint8_t {
-    QueueFull,
-    WaitedTooLong,
-    Deadline,
-    Stopped,
-    Draining,
-    Paused,         // The provider's pause lasts longer than the call may, …
-    PausedTooLong,  // … or longer than is waited out.
-    BreakerOpen,
-    RetryBudget,
-    Quarantined,  // All credentials.
-    NobodyLeft,   // All candidates were tried, and will not do.
-  };
-  Why why = Why::QueueFull;
-  std::chrono::milliseconds retry_after{1'000};     // The true wait, as far as it is known.
-  budget::Held held = budget::Held::No;             // By what it was held back when time was up.
-  std::string upstream{};                           // Where.
-  classifier::Class cls = classifier::Class::None;  // Quarantined: for what.
+  budget::Sizes sizes{};
+  budget::Grant grant{};
 };
 
 class Admission {
  public:
   virtual ~Admission() = default;
-  /// `waiter` is one call's, over all its attempts. `waits` grows.
-  virtual task<std::expected<Admitted, Refusal>> admit(const Ask& ask, budget::Waiter& waiter, Waits& waits,
+  /// `waiter` is one call's, over all its attempts. `waits` grows. `ask.number` is set at the first.
+  virtual task<std::expected<Admitted, Refusal>> admit(Ask& ask, budget::Waiter& waiter, WaitTimes& waits,
                                                        Signal& signal) = 0;
+  /// How many tokens such a request is expected to take there.
+  [[nodiscard]] virtual budget::Expected expected(const budget::Candidate& way, const budget::Sizes& sizes) = 0;
   /// Content has come: whatever becomes of it, the upstream works.
   virtual void proved(Admitted& admitted) = 0;
-  /// The attempt is over; the slot is given back. Without this call it ends as if nothing had been learned.
-  virtual void ended(Admitted& admitted, const budget::AttemptEnd& end) = 0;
+  /// The attempt is over; all is given back. Without this call it ends as if nothing had been learned.
+  virtual void ended(Admitted& admitted, const budget::Ended& end) = 0;
   /// What an answer's head said of the provider's limits.
   virtual void announced(const Admitted& admitted, std::span<const classifier::AnnouncedLimit> limits) = 0;
 };

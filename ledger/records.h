@@ -11,6 +11,7 @@
 
 #include "budget/lane.h"
 #include "budget/units.h"
+#include "budget/waits.h"
 #include "classifier/usage.h"
 #include "classifier/verdict.h"
 
@@ -87,6 +88,8 @@ struct CallRecord {
   std::vector<AttemptRow> attempts{};
   classifier::Usage usage{};              // Of the attempt that answered (or broke off).
   std::optional<budget::NanoUsd> cost{};  // Of all attempts of which it is known.
+  budget::WaitTimes waits{};  // By kind, of all attempts together.
+  std::string_view limit{};   // What refused it, for callgate_refusals_total; a literal, or empty.
   std::chrono::microseconds queued{0};
   std::chrono::microseconds backed_off{0};
   std::optional<std::chrono::microseconds> first_content{};

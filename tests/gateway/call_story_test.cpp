@@ -65,9 +65,9 @@ struct World {
     target->dialect = classifier::find_dialect("openai");
     for (auto& retry : policy->retry) retry = {.attempts = 3, .base = 1s, .cap = 30s, .max_elapsed = 0ms};
     policy->stream = {};
-    CandidateAdmission::Listeners listeners;
+    DispatchAdmission::Listeners listeners;
     listeners.moved = [this](budget::Lane, int by) { queued += by; };
-    admission = std::make_unique<CandidateAdmission>(runtime, listeners);
+    admission = std::make_unique<DispatchAdmission>(runtime, listeners);
     configure();
     call.id = "call-1";
     auto route = std::make_shared<Route>();
@@ -94,12 +94,12 @@ struct World {
     choose_ways(call, "");
   }
   void configure() {
-    budget::HealthPolicy health;
-    health.credentials["openai"];
-    SlotLimits limits;
-    limits.concurrent["openai"] = 1;
-    limits.queue = queue;
-    admission->configure(limits, health);
+    budget::DispatchPolicy dispatch;
+    dispatch.health.credentials["openai"];
+    dispatch.upstreams["openai"] = {.concurrent = 1};
+    dispatch.total = queue.total;
+    dispatch.max_wait = {queue.max_wait.interactive, queue.max_wait.bulk, queue.max_wait.backfill};
+    admission->configure(std::move(dispatch));
   }
   /// Somebody else takes the only slot.
   void block() {
@@ -115,7 +115,7 @@ struct World {
           ask.deadline = TimePoint::max();
           Signal nobody{world.runtime.io()};
           budget::Waiter waiter;
-          Waits waits;
+          WaitTimes waits{};
           auto admitted = co_await world.admission->admit(ask, waiter, waits, nobody);
           world.blockers.push_back(std::move(*admitted));
         }(*this),
@@ -166,7 +166,7 @@ struct World {
   std::shared_ptr<Target> target = std::make_shared<Target>();
   std::shared_ptr<CallPolicy> policy = std::make_shared<CallPolicy>();
   budget::Memo memo{};
-  std::unique_ptr<CandidateAdmission> admission;
+  std::unique_ptr<DispatchAdmission> admission;
   Call call{};
   CallRecord record{};
   std::vector<Admitted> blockers{};  // What somebody else holds of the only slot.

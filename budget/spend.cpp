@@ -1,0 +1,302 @@
+#include "budget/spend.h"
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <utility>
+
+namespace budget {
+namespace {
+
+constexpr std::size_t kMostRuns = 10'000;
+constexpr std::size_t kMostEvents = 1'000;
+constexpr std::array<std::string_view, 3> kPeriodNames = {"day", "month", "run"};
+
+/// Sums end at the largest number.
+NanoUsd plus(NanoUsd a, NanoUsd b) {
+  NanoUsd sum;
+  if (!__builtin_add_overflow(a.value, b.value, &sum.value)) return sum;
+  return {a.value < 0 ? INT64_MIN : INT64_MAX};
+}
+
+NanoUsd none_if_negative(NanoUsd amount) { return {std::max<std::int64_t>(0, amount.value)}; }
+
+}  // namespace
+
+std::string_view name_of(Period period) { return kPeriodNames[static_cast<std::size_t>(period)]; }
+
+/// One account of one period.
+struct Account {
+  Period period{};
+  Zone::Span span{};  // Day and month.
+  NanoUsd spent{};
+  NanoUsd granted{};
+  bool warned = false;
+  bool exhausted = false;
+  NanoUsd told_at{};  // The limit of which it was told.
+};
+
+struct Reserved::Purse {
+  std::string tenant{};
+  std::string run_id{};  // Empty: the tenant's own.
+  NanoUsd held{};
+  std::vector<Account> accounts{};  // A tenant's: day and month; a run's: one.
+  std::list<std::string>::iterator place{};  // Of a run, in order of use.
+  std::weak_ptr<Budgets::Core> core{};
+};
+
+struct Budgets::Core : std::enable_shared_from_this<Core> {
+  SpendPolicy policy{.tenants = {}, .zone = std::make_shared<const Zone>()};
+  std::map<std::string, std::shared_ptr<Purse>, std::less<>> tenants{};
+  std::map<std::string, std::shared_ptr<Purse>, std::less<>> runs{};  // "tenant\0run"
+  std::list<std::string> run_order{};                                 // Most recently used first.
+  std::vector<SpendEvent> events{};
+
+  [[nodiscard]] const SpendLimits* limits_of(std::string_view tenant) const {
+    const auto found = policy.tenants.find(tenant);
+    return found == policy.tenants.end() ? nullptr : &found->second;
+  }
+
+  /// With its grants; nothing: not limited.
+  [[nodiscard]] std::optional<NanoUsd> limit_of(const Purse& purse, const Account& account) const {
+    const SpendLimits* limits = limits_of(purse.tenant);
+    if (!limits) return std::nullopt;
+    std::optional<NanoUsd> limit = limits->daily;
+    if (account.period == Period::Month) limit = limits->monthly;
+    if (account.period == Period::Run) limit = limits->per_run;
+    if (!limit) return std::nullopt;
+    return none_if_negative(plus(*limit, account.granted));
+  }
+
+  void roll(Account& account, WallTime now) const {
+    if (account.period == Period::Run || account.span.holds(now)) return;
+    // A clock that was set back does not give the money of a past day again.
+    if (now < account.span.begin) return;
+    const Zone::Span span = account.period == Period::Day ? policy.zone->day(now) : policy.zone->month(now);
+    account = {.period = account.period, .span = span};
+  }
+
+  std::shared_ptr<Purse> purse_of(std::string_view tenant, WallTime now) {
+    auto found = tenants.find(tenant);
+    if (found == tenants.end()) {
+      auto fresh = std::make_shared<Purse>();
+      fresh->tenant = tenant;
+      fresh->core = weak_from_this();
+      fresh->accounts = {{.period = Period::Day}, {.period = Period::Month}};
+      found = tenants.emplace(tenant, std::move(fresh)).first;
+    }
+    for (Account& account : found->second->accounts) roll(account, now);
+    return found->second;
+  }
+
+  std::shared_ptr<Purse> run_of(std::string_view tenant, std::string_view run_id) {
+    const SpendLimits* limits = limits_of(tenant);
+    if (run_id.empty() || !limits || !limits->per_run) return nullptr;
+    const std::string key = std::string{tenant}.append(1, '\0').append(run_id);
+    const auto found = runs.find(key);
+    if (found != runs.end()) {
+      run_order.splice(run_order.begin(), run_order, found->second->place);
+      return found->second;
+    }
+    auto fresh = std::make_shared<Purse>();
+    fresh->tenant = tenant;
+    fresh->run_id = run_id;
+    fresh->core = weak_from_this();
+    fresh->accounts = {{.period = Period::Run}};
+    run_order.push_front(key);
+    fresh->place = run_order.begin();
+    runs.emplace(key, fresh);
+    if (runs.size() > kMostRuns) forget_a_run();
+    return fresh;
+  }
+
+  void forget_a_run() {
+    for (auto key = run_order.end(); key != run_order.begin();) {
+      --key;
+      const auto run = runs.find(*key);
+      if (run->second->held.value > 0) continue;
+      runs.erase(run);
+      run_order.erase(key);
+      return;
+    }
+  }
+
+  void tell(SpendEvent::Kind kind, const Purse& purse, const Account& account, NanoUsd limit) {
+    if (events.size() >= kMostEvents) return;
+    events.push_back({.kind = kind,
+                      .tenant = purse.tenant,
+                      .period = account.period,
+                      .run_id = purse.run_id,
+                      .limit = limit,
+                      .spent = account.spent});
+  }
+
+  /// Once per period and limit.
+  void watch(const Purse& purse, Account& account) {
+    const std::optional<NanoUsd> limit = limit_of(purse, account);
+    if (!limit) return;
+    if (account.told_at != *limit) {
+      account.told_at = *limit;
+      account.warned = account.exhausted = false;
+    }
+    const double warn_at = limits_of(purse.tenant)->warn_at * static_cast<double>(limit->value);
+    if (warn_at < static_cast<double>(limit->value) && static_cast<double>(account.spent.value) >= warn_at &&
+        !std::exchange(account.warned, true))
+      tell(SpendEvent::Kind::Warned, purse, account, *limit);
+    if (account.spent >= *limit && !std::exchange(account.exhausted, true))
+      tell(SpendEvent::Kind::Exhausted, purse, account, *limit);
+  }
+
+  void pay(Purse& purse, NanoUsd reserved, NanoUsd cost, std::optional<WallTime> now) {
+    purse.held = none_if_negative({purse.held.value - reserved.value});
+    if (!now) return;
+    for (Account& account : purse.accounts) {
+      roll(account, *now);
+      account.spent = plus(account.spent, cost);
+      watch(purse, account);
+    }
+  }
+
+  void ask(Purse& purse, NanoUsd worst, SpendAnswer& answer) {
+    for (Account& account : purse.accounts) {
+      const std::optional<NanoUsd> limit = limit_of(purse, account);
+      if (!limit) continue;
+      const NanoUsd own = plus(account.spent, worst);
+      SpendAnswer::Kind kind = SpendAnswer::Kind::Yes;
+      if (plus(own, purse.held) > *limit) kind = SpendAnswer::Kind::Wait;
+      if (own > *limit) kind = SpendAnswer::Kind::Spent;
+      if (kind <= answer.kind) continue;
+      answer = {.kind = kind, .period = account.period, .resets = {}, .limit = *limit, .spent = account.spent};
+      if (account.period != Period::Run) answer.resets = account.span.end;
+      // Whoever is refused is the first to know, if settled money alone has not told yet.
+      if (kind == SpendAnswer::Kind::Spent && account.spent.value > 0) {
+        if (account.told_at != *limit) account = with_new_limit(account, *limit);
+        if (!std::exchange(account.exhausted, true)) tell(SpendEvent::Kind::Exhausted, purse, account, *limit);
+      }
+    }
+  }
+
+  static Account with_new_limit(Account account, NanoUsd limit) {
+    account.told_at = limit;
+    account.warned = account.exhausted = false;
+    return account;
+  }
+};
+
+Reserved& Reserved::operator=(Reserved&& other) noexcept {
+  if (this == &other) return *this;
+  give_back();
+  purse_ = std::move(other.purse_);
+  run_ = std::move(other.run_);
+  amount_ = other.amount_;
+  return *this;
+}
+
+void Reserved::give_back() {
+  for (const std::shared_ptr<Purse>& purse : {std::exchange(purse_, nullptr), std::exchange(run_, nullptr)}) {
+    if (!purse) continue;
+    if (const auto core = purse->core.lock()) core->pay(*purse, amount_, {}, std::nullopt);
+  }
+}
+
+void Reserved::settle(NanoUsd cost, WallTime now) {
+  for (const std::shared_ptr<Purse>& purse : {std::exchange(purse_, nullptr), std::exchange(run_, nullptr)}) {
+    if (!purse) continue;
+    if (const auto core = purse->core.lock()) core->pay(*purse, amount_, none_if_negative(cost), now);
+  }
+}
+
+Budgets::Budgets() : core_{std::make_shared<Core>()} {}
+Budgets::~Budgets() = default;
+
+void Budgets::configure(SpendPolicy policy) {
+  if (!policy.zone) policy.zone = std::make_shared<const Zone>();
+  const bool other_zone = policy.zone->name() != core_->policy.zone->name();
+  core_->policy = std::move(policy);
+  if (!other_zone) return;
+  // The running period ends when the new zone's does; what was spent in it stays.
+  for (auto& [name, purse] : core_->tenants) {
+    for (Account& account : purse->accounts) {
+      if (account.span.end == WallTime{}) continue;
+      const WallTime inside = account.span.end - std::chrono::seconds{1};
+      account.span = account.period == Period::Day ? core_->policy.zone->day(inside) : core_->policy.zone->month(inside);
+      account.span.begin = WallTime::min();
+    }
+  }
+}
+
+SpendAnswer Budgets::look(std::string_view tenant, std::string_view run_id, NanoUsd worst, WallTime now) {
+  SpendAnswer answer;
+  if (!core_->limits_of(tenant)) return answer;
+  worst = none_if_negative(worst);
+  core_->ask(*core_->purse_of(tenant, now), worst, answer);
+  if (const auto run = core_->run_of(tenant, run_id)) core_->ask(*run, worst, answer);
+  return answer;
+}
+
+Reserved Budgets::reserve(std::string_view tenant, std::string_view run_id, NanoUsd worst, WallTime now) {
+  Reserved reserved;
+  reserved.amount_ = none_if_negative(worst);
+  reserved.purse_ = core_->purse_of(tenant, now);
+  reserved.run_ = core_->run_of(tenant, run_id);
+  for (const auto& purse : {reserved.purse_, reserved.run_}) {
+    if (purse) purse->held = plus(purse->held, reserved.amount_);
+  }
+  return reserved;
+}
+
+std::optional<double> Budgets::warned_share(std::string_view tenant, std::string_view run_id, WallTime now) {
+  const SpendLimits* limits = core_->limits_of(tenant);
+  if (!limits) return std::nullopt;
+  std::optional<double> greatest;
+  for (const auto& purse : {core_->purse_of(tenant, now), core_->run_of(tenant, run_id)}) {
+    if (!purse) continue;
+    for (const Account& account : purse->accounts) {
+      const std::optional<NanoUsd> limit = core_->limit_of(*purse, account);
+      if (!limit || limit->value == 0) continue;
+      const double share = static_cast<double>(account.spent.value) / static_cast<double>(limit->value);
+      if (share >= limits->warn_at && limits->warn_at < 1) greatest = std::max(greatest.value_or(0), share);
+    }
+  }
+  return greatest;
+}
+
+bool Budgets::grant(std::string_view tenant, Period period, std::string_view run_id, NanoUsd amount, WallTime now) {
+  const SpendLimits* limits = core_->limits_of(tenant);
+  if (!limits) return false;
+  const std::shared_ptr<Purse> purse =
+      period == Period::Run ? core_->run_of(tenant, run_id) : core_->purse_of(tenant, now);
+  if (!purse) return false;
+  const auto account = std::ranges::find(purse->accounts, period, &Account::period);
+  if (account == purse->accounts.end() || !core_->limit_of(*purse, *account)) return false;
+  account->granted = plus(account->granted, amount);
+  core_->watch(*purse, *account);
+  return true;
+}
+
+std::vector<SpendEvent> Budgets::events() { return std::exchange(core_->events, {}); }
+
+std::vector<BudgetState> Budgets::view(WallTime now) {
+  std::vector<BudgetState> all;
+  const auto add = [&](const Purse& purse) {
+    for (const Account& account : purse.accounts) {
+      const std::optional<NanoUsd> limit = core_->limit_of(purse, account);
+      if (!limit) continue;
+      BudgetState state{.tenant = purse.tenant,
+                        .period = account.period,
+                        .run_id = purse.run_id,
+                        .limit = *limit,
+                        .granted = account.granted,
+                        .spent = account.spent,
+                        .held = purse.held,
+                        .resets = {}};
+      if (account.period != Period::Run) state.resets = account.span.end;
+      all.push_back(std::move(state));
+    }
+  };
+  for (const auto& [tenant, limits] : core_->policy.tenants) add(*core_->purse_of(tenant, now));
+  for (const std::string& key : core_->run_order) add(*core_->runs.at(key));
+  return all;
+}
+
+}  // namespace budget
