@@ -77,6 +77,15 @@ TEST(Bucket, a_new_limit_keeps_what_is_in_it_or_owed) {
   EXPECT_DOUBLE_EQ(bucket.level(kNow + 100ms), -7);
 }
 
+TEST(Bucket, what_is_full_stays_full) {
+  Bucket bucket = bucket_of(600);
+  bucket.limit(6'000, kNow);
+  EXPECT_DOUBLE_EQ(bucket.level(kNow), 100);
+  bucket.take(1, kNow);
+  bucket.limit(60'000, kNow);
+  EXPECT_DOUBLE_EQ(bucket.level(kNow), 99);
+}
+
 TEST(Bucket, the_time_before_a_new_limit_counts_by_the_old_one) {
   Bucket bucket = bucket_of(60, 60s);
   bucket.take(60, kNow);
