@@ -305,8 +305,7 @@ class Metrics::Impl {
     count_cost(record, model, tenant);
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
-    if (record.outcome == Outcome::Refused)
-      refusals_.at({limits_.learn(record.limit.empty() ? record.reason : record.limit)}).Increment();
+    if (record.outcome == Outcome::Refused) refusals_.at({limits_.learn(record.limit.empty() ? record.reason : record.limit)}).Increment();
     if (record.sdk_retry) caller_retries_.at({tenant, id_of(SeenBy::Sdk)}).Increment();
     if (record.reason == ledger::kRemembered) {
       caller_retries_.at({tenant, id_of(SeenBy::Memo)}).Increment();
