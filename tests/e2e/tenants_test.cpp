@@ -27,11 +27,11 @@ struct Issued {
   std::string sha256;
 };
 const Issued kOfA{"cg_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-    "ad1a16ad7662a245bf92d1bcfe375ab4cfad96b7bdfb138dd5c9eb0d63dc4cb9"};
+                  "ad1a16ad7662a245bf92d1bcfe375ab4cfad96b7bdfb138dd5c9eb0d63dc4cb9"};
 const Issued kOfB{"cg_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB",
-    "9a6523356bf7be7f8b61d3a5b1dbd78b40826a0dda638aebb45d392a26af0dc8"};
+                  "9a6523356bf7be7f8b61d3a5b1dbd78b40826a0dda638aebb45d392a26af0dc8"};
 const Issued kOfNobody{"cg_CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC",
-    "3b454fc986f438108c73da2d79d4af33d1f3ffd353fde559130a5700e1ace718"};
+                       "3b454fc986f438108c73da2d79d4af33d1f3ffd353fde559130a5700e1ace718"};
 const std::string kKeyOfA = kOfA.key;
 const std::string kKeyOfB = kOfB.key;
 const std::string kNobodys = kOfNobody.key;
@@ -226,7 +226,8 @@ TEST(TenantsE2e, models_that_a_tenant_may_not_use_are_refused_in_the_dialect) {
 // F-39: equal requests of two tenants share nothing, a remembered failure neither.
 TEST(TenantsE2e, F39_what_is_remembered_is_one_tenant_s_alone) {
   Tenanted house{
-      "retry: {base: 1ms, interactive: {attempts: 1}, bulk: {attempts: 1}, backfill: {attempts: 1}}\nbreaker: {min_calls: 1000000, "
+      "retry: {base: 1ms, interactive: {attempts: 1}, bulk: {attempts: 1}, backfill: {attempts: 1}}\nbreaker: "
+      "{min_calls: 1000000, "
       "consecutive: 1000000}\n"};
   house.provider.script(R"([{"answer": 503}])");
   const auto source = [&](const HeaderList& headers) { return house.ask(headers).header("Callgate-Source"); };
