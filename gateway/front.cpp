@@ -93,6 +93,10 @@ std::shared_ptr<const CallPolicy> policy_of(const Config& config) {
   policy->fallback =
       budget::flat_price(per_token(config.prices.fallback_input), per_token(config.prices.fallback_output));
   policy->refuse_unpriced = config.prices.refuse_unpriced;
+  policy->budget_status = config.budget_status;
+  for (const TenantConfig& tenant : config.tenants) {
+    if (is_limited(tenant.budget)) policy->budgeted.insert(tenant.name);
+  }
   return policy;
 }
 
@@ -216,7 +220,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
     call.sizes.media_bytes = media.bytes;
     call.sizes.media = media.pieces;
   }
-  if (call.facts.max_output_tokens) call.sizes.most_output = *call.facts.max_output_tokens * call.facts.choices;
+  call.sizes.most_output = call.facts.max_output_tokens;
   if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
     if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
       request.body = std::make_shared<const std::string>(classifier::edited(*request.body, std::span{&*edit, 1}));

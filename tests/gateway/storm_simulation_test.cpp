@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
@@ -53,7 +54,8 @@ class Storm {
     DispatchAdmission::Listeners listeners;
     listeners.moved = [this](budget::Lane, int by) { queued_ += by; };
     admission_ = std::make_unique<DispatchAdmission>(runtime_, listeners);
-    make_route();
+    two_steps_ = one_in(2);
+    make_route(true);
     configure(pick(1, 8));
     admission_->take_keys({{"a/one", "key-one"}, {"a/two", "key-two"}});
     for (auto& retry : policy_->retry)
@@ -64,10 +66,18 @@ class Storm {
 
   void play() {
     for (int i = 0; i < kCalls; ++i) add_call(i);
-    // Reloads with other limits, in the midst of it.
-    for (int i = 0; i < 3; ++i) {
+    // Reloads with other limits, credentials and keys, in the midst of it.
+    for (int i = 0; i < 6; ++i) {
       const int slots = pick(1, 8);
-      runtime_.at(start_ + milliseconds{pick(0, 30'000)}, [this, slots] { configure(slots); });
+      const bool both = one_in(2);
+      const bool other_key = one_in(2);
+      runtime_.at(start_ + milliseconds{pick(0, 30'000)}, [this, slots, both, other_key, i] {
+        make_route(both);
+        configure(slots);
+        const std::string one = other_key ? "key-one-" + std::to_string(i) : "key-one";
+        admission_->take_keys({{"a/one", one}, {"a/two", "key-two"}});
+        keys_ = {one, "key-two"};
+      });
     }
     runtime_.run();
     expect_rest();
@@ -77,7 +87,9 @@ class Storm {
   int pick(int low, int high) { return std::uniform_int_distribution<>{low, high}(chance_); }
   bool one_in(int many) { return pick(1, many) == 1; }
 
-  void make_route() {
+  /// `both` credentials of the first upstream, or one of them; calls that wait go on as they began.
+  void make_route(bool both) {
+    both_ = both;
     auto route = std::make_shared<Route>();
     route->name = "both";
     for (const char* name : {"a", "b"}) {
@@ -89,17 +101,19 @@ class Storm {
       auto wire = std::make_shared<WireOptions>();
       wire->base_url = name;
       target->wire = wire;
-      if (*name == 'a') target->config.credentials = {{"one", {}, 1}, {"two", {}, 1}};
+      if (*name == 'a') target->config.credentials = {{"one", {}, 1}};
+      if (*name == 'a' && both) target->config.credentials.push_back({"two", {}, 1});
       route->steps.push_back({.to = target, .weight = {}, .models = {}});
     }
-    if (one_in(2)) route->steps.pop_back();
+    if (!two_steps_) route->steps.pop_back();
     route_ = route;
   }
 
   void configure(int slots) {
     budget::DispatchPolicy dispatch;
     budget::HealthPolicy& health = dispatch.health;
-    health.credentials["a"] = {"one", "two"};
+    health.credentials["a"] = {"one"};
+    if (both_) health.credentials["a"].push_back("two");
     health.credentials["b"];
     health.breaker.min_calls = pick(3, 10);
     health.breaker.open_for = milliseconds{pick(500, 5'000)};
@@ -125,7 +139,6 @@ class Storm {
     call.request.body = body;
     call.facts = call.to->dialect->read_request(call.endpoint, call.path, "", *body);
     call.tenant = one_in(2) ? "t1" : "t2";
-    choose_ways(call, "");
     const TimePoint arrives = start_ + milliseconds{pick(0, 20'000)};
     call.request.arrived = arrives;
     if (one_in(3)) call.deadline = arrives + milliseconds{pick(100, 30'000)};
@@ -138,6 +151,10 @@ class Storm {
   }
 
   void begin(Caller1& one) {
+    // Under the configuration of that moment.
+    one.call.route = route_;
+    one.call.to = route_->steps.front().to;
+    choose_ways(one.call, "");
     boost::asio::co_spawn(
         runtime_.io(),
         run_call(
@@ -169,6 +186,10 @@ class Storm {
     EXPECT_FALSE(one.over) << one.name;
     const std::string key{classifier::find(request.headers, "authorization").value_or("")};
     const std::string group = request.wire->base_url + key + one.call.facts.model;
+    if (request.wire->base_url == "a") {
+      const bool known = std::ranges::any_of(keys_, [&](const auto& held) { return key == "Bearer " + held; });
+      EXPECT_TRUE(known) << one.name << " goes out with a key that was changed: " << key;
+    }
     EXPECT_GE(now, not_before_[group]) << one.name << " comes before a hint is over: " << group;
 
     const milliseconds takes{pick(1, 3'000)};
@@ -235,6 +256,9 @@ class Storm {
   std::unique_ptr<DispatchAdmission> admission_{};
   std::shared_ptr<CallPolicy> policy_ = std::make_shared<CallPolicy>();
   std::shared_ptr<const Route> route_{};
+  bool two_steps_ = false;
+  bool both_ = true;
+  std::vector<std::string> keys_{"key-one", "key-two"};  // Of the upstream that has some.
   const TimePoint start_{1'000s};
   std::vector<std::unique_ptr<Caller1>> calls_{};
   std::map<std::string, TimePoint> not_before_{};
