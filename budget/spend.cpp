@@ -40,7 +40,7 @@ struct Reserved::Purse {
   std::string tenant{};
   std::string run_id{};  // Empty: the tenant's own.
   NanoUsd held{};
-  std::vector<Account> accounts{};  // A tenant's: day and month; a run's: one.
+  std::vector<Account> accounts{};           // A tenant's: day and month; a run's: one.
   std::list<std::string>::iterator place{};  // Of a run, in order of use.
   std::weak_ptr<Budgets::Core> core{};
 };
@@ -106,18 +106,17 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
     run_order.push_front(key);
     fresh->place = run_order.begin();
     runs.emplace(key, fresh);
-    if (runs.size() > kMostRuns) forget_a_run();
+    forget_runs();
     return fresh;
   }
 
-  void forget_a_run() {
-    for (auto key = run_order.end(); key != run_order.begin();) {
-      --key;
+  /// Never the one that just came.
+  void forget_runs() {
+    for (auto key = run_order.end(); runs.size() > kMostRuns && --key != run_order.begin();) {
       const auto run = runs.find(*key);
       if (run->second->held.value > 0) continue;
       runs.erase(run);
-      run_order.erase(key);
-      return;
+      key = run_order.erase(key);
     }
   }
 
@@ -165,7 +164,8 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
       SpendAnswer::Kind kind = SpendAnswer::Kind::Yes;
       if (plus(own, purse.held) > *limit) kind = SpendAnswer::Kind::Wait;
       if (own > *limit) kind = SpendAnswer::Kind::Spent;
-      if (kind <= answer.kind) continue;
+      // Of two the one that holds longer.
+      if (kind == SpendAnswer::Kind::Yes || kind < answer.kind) continue;
       answer = {.kind = kind, .period = account.period, .resets = {}, .limit = *limit, .spent = account.spent};
       if (account.period != Period::Run) answer.resets = account.span.end;
       // Whoever is refused is the first to know, if settled money alone has not told yet.
@@ -219,7 +219,8 @@ void Budgets::configure(SpendPolicy policy) {
     for (Account& account : purse->accounts) {
       if (account.span.end == WallTime{}) continue;
       const WallTime inside = account.span.end - std::chrono::seconds{1};
-      account.span = account.period == Period::Day ? core_->policy.zone->day(inside) : core_->policy.zone->month(inside);
+      account.span =
+          account.period == Period::Day ? core_->policy.zone->day(inside) : core_->policy.zone->month(inside);
       account.span.begin = WallTime::min();
     }
   }

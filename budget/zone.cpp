@@ -16,8 +16,7 @@ WallTime begin_of(date::local_days day, const date::time_zone* zone) {
 
 date::year_month_day date_of(WallTime when, const date::time_zone* zone) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(when);
-  const date::local_seconds local =
-      zone ? zone->to_local(seconds) : date::local_seconds{seconds.time_since_epoch()};
+  const date::local_seconds local = zone ? zone->to_local(seconds) : date::local_seconds{seconds.time_since_epoch()};
   return date::year_month_day{std::chrono::floor<date::days>(local)};
 }
 
@@ -34,14 +33,17 @@ Zone::Zone(std::string_view name) : name_{name} {
 
 Zone::Span Zone::day(WallTime when) const {
   const auto* zone = static_cast<const date::time_zone*>(zone_);
-  const date::local_days today{date_of(when, zone)};
+  date::local_days today{date_of(when, zone)};
+  // Where clocks go back over midnight, the day that has begun is not taken back.
+  if (when >= begin_of(today + date::days{1}, zone)) today += date::days{1};
   return {begin_of(today, zone), begin_of(today + date::days{1}, zone)};
 }
 
 Zone::Span Zone::month(WallTime when) const {
   const auto* zone = static_cast<const date::time_zone*>(zone_);
   const date::year_month_day today = date_of(when, zone);
-  const date::year_month month{today.year(), today.month()};
+  date::year_month month{today.year(), today.month()};
+  if (when >= begin_of(date::local_days{(month + date::months{1}) / 1}, zone)) month += date::months{1};
   const date::year_month next = month + date::months{1};
   return {begin_of(date::local_days{month / 1}, zone), begin_of(date::local_days{next / 1}, zone)};
 }
