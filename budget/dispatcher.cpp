@@ -257,16 +257,18 @@ double Dispatcher::lane_weight(Lane lane) const {
 bool Dispatcher::has_room(const Upstream& at, Lane lane) const {
   const int limit = at.concurrency.limit();
   if (limit <= 0) return true;
-  const bool higher_in_use = [&] {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(lane); ++i) {
-      if (lanes_[i].used && now_ - *lanes_[i].used < kLaneInUse) return true;
-    }
-    return false;
-  }();
   int kept = 0;
-  if (higher_in_use && policy_.reserve > 0 && limit >= 2)
+  if (kept_until(lane) > now_ && policy_.reserve > 0 && limit >= 2)
     kept = std::min(limit - 1, std::max(1, static_cast<int>(policy_.reserve * limit)));
   return at.in_flight < limit - kept;
+}
+
+TimePoint Dispatcher::kept_until(Lane lane) const {
+  TimePoint until = TimePoint::min();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(lane); ++i) {
+    if (lanes_[i].used) until = std::max(until, *lanes_[i].used + kLaneInUse);
+  }
+  return until;
 }
 
 std::optional<TimePoint> Dispatcher::paused(Pausable what, std::string_view name) const {
@@ -311,6 +313,24 @@ void Dispatcher::charge(Line& line, double tokens) {
   if (active) lane.active.insert({line.had, &line});
 }
 
+/// Nobody but its own limits, or an operator, keeps it from its share.
+bool Dispatcher::holds_itself(const Line& line) const {
+  if (line.tenant->blocked == scan_) return true;
+  return std::ranges::all_of(line.subs, [](const auto& sub) {
+    const Limit by = sub.second.jobs.begin()->second->held_by;
+    return by == Limit::Operator || by == Limit::Budget;
+  });
+}
+
+/// It has no claim to what it could not have had.
+void Dispatcher::forfeit(Line& line) {
+  LaneQueue& lane = lanes_[static_cast<std::size_t>(line.lane)];
+  if (line.had >= lane.floor) return;
+  lane.active.erase({line.had, &line});
+  line.had = lane.floor;
+  lane.active.insert({line.had, &line});
+}
+
 void Dispatcher::stand(Job& job) {
   Line& line = line_of(job);
   line.subs[job.ways].jobs.emplace(place_of(job), &job);
@@ -326,6 +346,19 @@ void Dispatcher::unstand(Job& job) {
   if (!sub->second.jobs.empty()) return;
   line.subs.erase(sub);
   set_active(line);
+}
+
+void Dispatcher::set_apart(Job& job) {
+  Line& line = line_of(job);
+  const auto before = line.subs.find(job.ways);
+  if (!job.apart) {
+    job.apart = true;
+    job.ways.append(1, '\0').append(std::to_string(job.number));
+    line.subs[job.ways].jobs.emplace(place_of(job), &job);
+    before->second.jobs.erase(place_of(job));
+    if (before->second.jobs.empty()) line.subs.erase(before);
+  }
+  line.subs[job.ways].blocked = scan_;
 }
 
 void Dispatcher::sleep(Job& job, TimePoint until) {
@@ -441,6 +474,7 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
       until = std::min(until, when);
     }
   } full;
+  bool alone = false;      // Others who want the same may go where this one may not.
   std::size_t closed = 0;  // For this call, for good.
   std::size_t quarantined = 0;
   std::size_t spent = 0;
@@ -473,6 +507,7 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
     if (standing.held != Held::No || own > now_) {
       const bool backoff = own > now_ && (standing.held == Held::No || own > standing.when);
       const TimePoint when = backoff ? own : standing.when;
+      alone = alone || own > now_ || standing.held == Held::RetryBudget;
       if (when <= shut.when) {
         shut = {backoff ? Limit::Backoff : limit_of(standing.held), when, backoff ? own : standing.opens, i};
       }
@@ -480,6 +515,7 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
     }
     if (!has_room(there, job.lane)) {
       there.full[lane] = scan_;
+      if (there.in_flight < there.concurrency.limit()) look_again_at(kept_until(job.lane));
       full.also(Limit::UpstreamConcurrent, "", i, TimePoint::max());
       continue;
     }
@@ -521,7 +557,7 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
   if (full.limit != Limit::None) {
     hold(job, full.limit, full.rate, job.candidates[full.at].upstream);
     look_again_at(std::min(full.until, shut.when));
-    return Offer::Blocked;
+    return alone ? Offer::BlockedAlone : Offer::Blocked;
   }
   if (spent > 0 && closed + quarantined + spent == all) {
     refusal.why = Refusal::Why::BudgetSpent;
@@ -610,6 +646,7 @@ bool Dispatcher::scan_once() {
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return lanes_[i].had; });
   for (const std::size_t i : order) {
     std::set<std::pair<double, Line*>>& active = lanes_[i].active;
+    bool all_hold_themselves = true;
     for (auto next = active.begin(); next != active.end();) {
       Line& line = *next->second;
       ++next;  // This one's place may be gone in a moment.
@@ -622,13 +659,21 @@ bool Dispatcher::scan_once() {
         }
         if (offered == Offer::TenantBlocked) line.tenant->blocked = scan_;
         if (offered == Offer::Blocked) sub->blocked = scan_;
+        if (offered == Offer::BlockedAlone) set_apart(job);
         if (offered == Offer::Refused) settle(job);
         if (offered == Offer::Asleep) {
           unstand(job);
           sleep(job, job.wakes);
         }
       }
+      if (!line.active) continue;
+      if (holds_itself(line)) {
+        forfeit(line);
+      } else {
+        all_hold_themselves = false;
+      }
     }
+    if (all_hold_themselves) lanes_[i].had = std::max(lanes_[i].had, floor_);
   }
   return false;
 }
@@ -660,10 +705,13 @@ void Dispatcher::enter(Job& job, bool may_wait, TimePoint now, WallTime wall) {
     if (offered == Offer::Taken || offered == Offer::Refused) return settle(job);
     if (!may_wait) return refuse(job, {.why = Refusal::Why::Draining});
     job.ways = ways_of(job, counts_by_run(job));
+    job.apart = false;
     join(job);
     offered == Offer::Asleep ? sleep(job, job.wakes) : stand(job);
+    if (offered == Offer::BlockedAlone) set_apart(job);
   } else {
     job.ways = ways_of(job, counts_by_run(job));
+    job.apart = false;
     join(job);
     stand(job);
     // Behind others that want the same, it changes nothing.
@@ -797,7 +845,7 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
     truth.input = static_cast<double>(ended.tokens->first);
     truth.output = static_cast<double>(ended.tokens->second);
   }
-  if (!grant.money_.amount().value) {
+  if (!grant.money_.held()) {
     // Nothing was put aside: no budget counts.
   } else if (ended.cost) {
     grant.money_.settle(*ended.cost, wall);
@@ -817,7 +865,8 @@ void Dispatcher::finish(Grant& grant, const Use& truth, bool refused) {
   const Candidate& way = grant.way();
   Tenant& whose = tenant(grant.tenant_);
   const Use of_tenant = use_of(grant.expected_, !grant.again_);
-  whose.buckets.settle(of_tenant, {.requests = of_tenant.requests, .input = truth.input, .output = truth.output}, now_);
+  whose.buckets.settle(
+      of_tenant, {.requests = of_tenant.requests, .input = truth.input, .output = truth.output}, now_);
   rate(way).settle(use_of(grant.expected_, true), truth, refused, grant.began_, now_);
   const double expected = std::max(1.0, static_cast<double>(grant.expected_.input + grant.expected_.output));
   charge(whose.lines[static_cast<std::size_t>(grant.lane_)], std::max(1.0, truth.tokens()) - expected);
@@ -828,7 +877,14 @@ void Dispatcher::finish(Grant& grant, const Use& truth, bool refused) {
 
 /// It was dropped: nothing was done, as far as anybody knows.
 void Dispatcher::give_back(Grant& grant) {
+  const bool probe = grant.pass_.is_probe();
+  // All of it is back before the next one looks.
+  grant.pass_.breaker = {};
+  grant.pass_.pause = {};
+  grant.pass_.quarantine = {};
+  grant.money_ = {};
   finish(grant, {}, false);
+  if (probe) wake();
   scan();
 }
 

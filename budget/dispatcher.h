@@ -2,8 +2,8 @@
 // Whose turn is it, and where to? One dispatcher over all that waits and all that limits (design §5).
 //
 // A job holds nothing while it waits. On every arrival, release, refill and end of a pause the next one begins for
-// which everything says yes at once: its tenant's rates and concurrency, some candidate of its route with health, rate
-// and concurrency, and its budgets. Taken in one step, or not at all.
+// which everything says yes at once: its tenant's rates and concurrency, some candidate of its route with health,
+// rate and concurrency, and its budgets. Taken in one step, or not at all.
 //
 // Order: lanes by weight, in a lane tenants by weight, both by virtual time (what was used, in tokens, by weight: who
 // has had least comes next; Goyal, Vin & Cheng 1996); in a tenant first come, first served, repetitions before all.
@@ -153,17 +153,17 @@ struct Ended {
 /// One attempt that wants to begin. Whoever owns it keeps it until it was granted or refused, or calls leave().
 struct Job {
   // What it wants; the spans are its owner's.
-  std::span<const Candidate> candidates{};    // In order of preference.
-  std::span<const TimePoint> not_before{};    // Its own backoff there; max(): not at all any more.
-  std::span<const char> tried{};              // It has tried that upstream before.
-  std::span<const Expected> expected{};       // Of each candidate.
-  std::span<const NanoUsd> worst{};           // Of each candidate; empty: no budget counts.
+  std::span<const Candidate> candidates{};  // In order of preference.
+  std::span<const TimePoint> not_before{};  // Its own backoff there; max(): not at all any more.
+  std::span<const char> tried{};            // It has tried that upstream before.
+  std::span<const Expected> expected{};     // Of each candidate.
+  std::span<const NanoUsd> worst{};         // Of each candidate; empty: no budget counts.
   std::string_view tenant{};
   std::string_view run_id{};
   Lane lane = Lane::Bulk;
-  bool again = false;      // A repetition.
-  TimePoint since{};       // It waits from then on.
-  TimePoint deadline{};    // After that, waiting is for nothing.
+  bool again = false;                 // A repetition.
+  TimePoint since{};                  // It waits from then on.
+  TimePoint deadline{};               // After that, waiting is for nothing.
   Milliseconds longest_wait{60'000};  // Longer pauses are not waited out.
   Waiter* waiter = nullptr;           // One call's, over all its attempts.
   void* owner = nullptr;
@@ -181,6 +181,7 @@ struct Job {
   std::uint64_t number = 0;  // By arrival; a repetition keeps its call's.
   bool waiting = false;
   bool asleep = false;
+  bool apart = false;  // Something holds it that does not hold others who want the same.
   TimePoint wakes{};
   std::string ways{};
 };
@@ -220,11 +221,11 @@ enum class Pausable : std::uint8_t { Tenant, Lane, Upstream };
 class Dispatcher {
  public:
   struct Doors {
-    std::function<double()> roll{};                       // In [0, 1).
-    std::function<void(Job&)> settled{};                  // It was granted or refused; called at the end of a step.
+    std::function<double()> roll{};       // In [0, 1).
+    std::function<void(Job&)> settled{};  // It was granted or refused; called at the end of a step.
     std::function<void(const HealthEvent&)> happened{};
     std::function<void(const SpendEvent&)> spent{};
-    std::function<void(Lane, int)> moved{};               // Entered (+1) or left (-1) the queue.
+    std::function<void(Lane, int)> moved{};  // Entered (+1) or left (-1) the queue.
   };
   explicit Dispatcher(Doors doors);
   ~Dispatcher();
@@ -277,7 +278,7 @@ class Dispatcher {
  private:
   friend class Grant;
   using Place = std::pair<int, std::uint64_t>;  // Repetitions are 0, others 1; then by arrival.
-  struct Sub {                                  // Those of a line that want the same ways: one is as blocked as another.
+  struct Sub {  // Those of a line that want the same ways: one is as blocked as another.
     std::map<Place, Job*> jobs{};
     std::uint64_t blocked = 0;  // In that scan.
   };
@@ -307,16 +308,16 @@ class Dispatcher {
     UpstreamPolicy policy{};
     Concurrency concurrency{};
     int in_flight = 0;
-    double held_seconds = 0;  // How long an attempt takes, of late.
+    double held_seconds = 0;              // How long an attempt takes, of late.
     std::array<std::uint64_t, 3> full{};  // For a lane, in that scan.
   };
   struct LaneQueue {
     double had = 0;
-    double floor = 0;                                  // Where the one served last began.
-    std::set<std::pair<double, Line*>> active{};       // With somebody who does not sleep.
+    double floor = 0;                             // Where the one served last began.
+    std::set<std::pair<double, Line*>> active{};  // With somebody who does not sleep.
     std::optional<TimePoint> used{};
   };
-  enum class Offer : std::uint8_t { Taken, Blocked, TenantBlocked, Asleep, Refused };
+  enum class Offer : std::uint8_t { Taken, Blocked, BlockedAlone, TenantBlocked, Asleep, Refused };
 
   Tenant& tenant(std::string_view name);
   Upstream& upstream(std::string_view name);
@@ -326,6 +327,8 @@ class Dispatcher {
   [[nodiscard]] RateLimits rates_of(std::string_view upstream) const;
   [[nodiscard]] double lane_weight(Lane lane) const;
   [[nodiscard]] bool has_room(const Upstream& at, Lane lane) const;
+  /// Until when slots are kept for the lanes above it.
+  [[nodiscard]] TimePoint kept_until(Lane lane) const;
   [[nodiscard]] std::optional<TimePoint> paused(Pausable what, std::string_view name) const;
   [[nodiscard]] bool counts_by_run(const Job& job) const;
 
@@ -333,9 +336,12 @@ class Dispatcher {
   Line& line_of(const Job& job);
   void set_active(Line& line);
   void charge(Line& line, double tokens);
+  [[nodiscard]] bool holds_itself(const Line& line) const;
+  void forfeit(Line& line);
   void join(Job& job);
   void stand(Job& job);
   void unstand(Job& job);
+  void set_apart(Job& job);
   void sleep(Job& job, TimePoint until);
   void rouse(Job& job);
   void wake();
@@ -371,7 +377,7 @@ class Dispatcher {
   std::multimap<TimePoint, Job*> asleep_{};
   std::map<std::pair<Pausable, std::string>, TimePoint> paused_{};
   std::vector<const GroupRate*> claimed_{};  // In this scan somebody waits for it.
-  std::size_t waiting_ = 0;  // No repetitions.
+  std::size_t waiting_ = 0;                  // No repetitions.
   std::uint64_t arrivals_ = 0;
   std::uint64_t scan_ = 0;
   TimePoint next_ = TimePoint::max();
