@@ -5,7 +5,7 @@
 namespace budget {
 namespace {
 
-constexpr int kSlowStart = 64;
+constexpr int kSlowStart = 128;  // A worker with 120 connections is nothing unusual.
 // It is what limits while four of five places are taken: with fewer, whoever wanted one had one.
 constexpr int kUsedParts = 4;
 constexpr int kAllParts = 5;
@@ -16,6 +16,7 @@ constexpr int kMost = 1'000'000;
 }  // namespace
 
 void Concurrency::configure(int most, bool adaptive) {
+  const int old_most = most_;
   most_ = std::clamp(most, 0, kMost);
   const bool was_adaptive = adaptive_;
   adaptive_ = adaptive && most_ > 0;
@@ -31,6 +32,11 @@ void Concurrency::configure(int most, bool adaptive) {
   } else if (!was_adaptive) {
     // It has been called all the while: what it bears is known, and nothing begins anew.
     limit_ = most_;
+  } else if (slow_start_) {
+    limit_ = std::max(limit_, kSlowStart);
+  } else if (limit_ == old_most) {
+    // Only the number itself was in the way.
+    limit_ = std::max(limit_, most_);
   }
   limit_ = std::clamp(limit_, 1, most_);
   credit_ = 0;

@@ -10,8 +10,9 @@ namespace budget {
 /// AIMD between 1 and the configured number. Only overload and failed connects take from it: latency follows the
 /// length of answers. A cut takes three tenths of what was in flight (of half the limit, if that is more), once for
 /// all that had begun before it. It grows by one each `limit` successes, and only while it is what limits: when four
-/// fifths of it are in use. A new process begins at 64 and doubles (slow start) until the first failure, as far as
-/// the configured number lets it; a reload does not begin anew. Single-threaded.
+/// fifths of it are in use. A new process begins at 128 and doubles (slow start) until the first failure, as far as
+/// the configured number lets it; a reload does not begin anew, and a raised
+/// number holds at once where only the old one was in the way. Single-threaded.
 class Concurrency {
  public:
   /// `most` 0: no limit; `adaptive` false: always `most`.

@@ -15,7 +15,7 @@ constexpr Milliseconds kLookAgain{1'000};
 constexpr Milliseconds kLeastWait{1};
 constexpr Milliseconds kShortestWait{1'000};
 constexpr Milliseconds kLongestWait{600'000};
-constexpr Milliseconds kTenantBurst{6'000};
+constexpr Milliseconds kTenantBurst{60'000};  // A minute's worth, as people take "per minute".
 constexpr std::chrono::minutes kLaneInUse{10};
 constexpr double kLeastShare = 1.0 / 20;  // Of the lowest lane.
 constexpr double kLearn = 0.1;

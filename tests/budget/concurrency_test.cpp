@@ -32,8 +32,6 @@ void succeed(Concurrency& concurrency, int times) {
 
 TEST(Concurrency, a_process_begins_low_and_doubles) {
   Concurrency concurrency = adaptive(1'000);
-  EXPECT_EQ(concurrency.limit(), 64);
-  succeed(concurrency, 64);
   EXPECT_EQ(concurrency.limit(), 128);
   succeed(concurrency, 128);
   EXPECT_EQ(concurrency.limit(), 256);
@@ -44,12 +42,24 @@ TEST(Concurrency, a_process_begins_low_and_doubles) {
 
 TEST(Concurrency, the_first_overload_ends_the_slow_start) {
   Concurrency concurrency = adaptive(1'000);
-  concurrency.overloaded(kNow, 64, kNow + 1s);
-  EXPECT_EQ(concurrency.limit(), 44);
-  succeed(concurrency, 43);
-  EXPECT_EQ(concurrency.limit(), 44);
+  concurrency.overloaded(kNow, 128, kNow + 1s);
+  EXPECT_EQ(concurrency.limit(), 89);
+  succeed(concurrency, 88);
+  EXPECT_EQ(concurrency.limit(), 89);
   succeed(concurrency, 1);
-  EXPECT_EQ(concurrency.limit(), 45);
+  EXPECT_EQ(concurrency.limit(), 90);
+}
+
+TEST(Concurrency, a_raised_number_holds_at_once_where_only_the_old_one_was_in_the_way) {
+  Concurrency fresh = adaptive(4);
+  fresh.configure(6, true);
+  EXPECT_EQ(fresh.limit(), 6);
+  Concurrency known = settled(100);
+  known.configure(300, true);
+  EXPECT_EQ(known.limit(), 300);
+  known.overloaded(kNow, 300, kNow + 1s);
+  known.configure(400, true);
+  EXPECT_EQ(known.limit(), 210) << "what it bears is known by now";
 }
 
 TEST(Concurrency, a_cut_counts_once_for_all_that_was_in_flight) {
