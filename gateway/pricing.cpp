@@ -69,7 +69,9 @@ std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission,
     const budget::Found found = find(call, *call.ways[i].to, call.candidates[i].model, now);
     const budget::Expected most =
         budget::most_tokens(call.sizes, admission.expected(call.candidates[i], call.sizes));
-    worst.push_back(budget::worst_case(found.price, call.policy->fallback, most));
+    const std::string& region = call.ways[i].to->region;
+    const budget::Terms terms{.region = region.empty() ? call.facts.region : region};
+    worst.push_back(budget::worst_case(found.price, call.policy->fallback, most, call.sizes.media > 0, terms));
   }
   return worst;
 }
