@@ -9,7 +9,8 @@
 namespace budget {
 namespace {
 
-// Sums of reservations may be more than one of them can be. Only this form of the extension is let pass by -Wpedantic.
+// Sums of reservations may be more than one of them can be. Only this form of the extension is let pass by
+// -Wpedantic.
 __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using)
 
 // So much are clocks set back to be right; more, and it was wrong before.
@@ -46,7 +47,7 @@ struct Reserved::Purse {
   std::string tenant{};
   std::string run_id{};  // Empty: the tenant's own.
   Wide held = 0;
-  std::vector<Account> accounts{};  // A tenant's: day and month; a run's: one.
+  std::vector<Account> accounts{};           // A tenant's: day and month; a run's: one.
   std::list<std::string>::iterator place{};  // Of a run, in order of use.
   std::weak_ptr<Budgets::Core> core{};
 };
@@ -251,7 +252,8 @@ void Budgets::configure(SpendPolicy policy) {
       const Zone::Span old = account.span;
       if (old.end == WallTime{}) continue;
       const WallTime inside = old.begin + (old.end - old.begin) / 2;
-      account.span = account.period == Period::Day ? core_->policy.zone->day(inside) : core_->policy.zone->month(inside);
+      account.span =
+          account.period == Period::Day ? core_->policy.zone->day(inside) : core_->policy.zone->month(inside);
       account.span.begin = std::min(account.span.begin, old.begin);  // It has begun.
     }
   }

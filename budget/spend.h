@@ -38,7 +38,7 @@ struct SpendAnswer {
     Wait,   // Only money in reserve for others is in the way.
     Spent,  // Settled money and its own worst case pass a limit.
   } kind = Kind::Yes;
-  Period period = Period::Day;       // Wait, Spent: whose limit; of several that are spent, the one that lasts longest.
+  Period period = Period::Day;  // Wait, Spent: whose limit; of several that are spent, the one that lasts longest.
   std::optional<WallTime> resets{};  // When that begins anew; nothing for a run.
   NanoUsd limit{};
   NanoUsd spent{};  // Settled; may be nothing, see worst.

@@ -21,7 +21,8 @@ bool has_rate(const Price& price, Meter meter) {
 }
 
 /// All input as one kind, all output as another.
-std::optional<NanoUsd> cost_as(const Price& price, const Terms& terms, const Expected& most, Meter input, Meter output) {
+std::optional<NanoUsd> cost_as(const Price& price, const Terms& terms, const Expected& most, Meter input,
+                               Meter output) {
   classifier::TokenCounts counts{.input = most.input, .output = most.output};
   Billed billed;
   if (input == Meter::CacheWrite) counts.cache_write_5m = most.input;

@@ -16,8 +16,7 @@ WallTime begin_of(date::local_days day, const date::time_zone* zone) {
 
 date::year_month_day date_of(WallTime when, const date::time_zone* zone) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(when);
-  const date::local_seconds local =
-      zone ? zone->to_local(seconds) : date::local_seconds{seconds.time_since_epoch()};
+  const date::local_seconds local = zone ? zone->to_local(seconds) : date::local_seconds{seconds.time_since_epoch()};
   return date::year_month_day{std::chrono::floor<date::days>(local)};
 }
 

@@ -21,7 +21,9 @@ using std::chrono::year;
 using Kind = SpendAnswer::Kind;
 
 constexpr NanoUsd operator""_nano(unsigned long long nano) { return {static_cast<std::int64_t>(nano)}; }
-constexpr NanoUsd operator""_milli(unsigned long long milli) { return {static_cast<std::int64_t>(milli) * 1'000'000}; }
+constexpr NanoUsd operator""_milli(unsigned long long milli) {
+  return {static_cast<std::int64_t>(milli) * 1'000'000};
+}
 constexpr NanoUsd kMost{std::numeric_limits<std::int64_t>::max()};
 
 const WallTime kNoon = WallTime{sys_days{year{2026} / 3 / 31}} + 12h;
@@ -78,17 +80,52 @@ const Case kCases[] = {
     {"others hold it", {.daily = 10_milli}, 4_milli, 4_milli, 3_milli, "", Kind::Wait, Period::Day},
     {"by a billionth", {.daily = 10_milli}, 4_milli, 3_milli, 3'000'001_nano, "", Kind::Wait, Period::Day},
     {"spent to the last billionth", {.daily = 10_milli}, 7_milli, 0_milli, 3_milli, "", Kind::Yes, {}},
-    {"a billionth too much is spent", {.daily = 10_milli}, 7'000'001_nano, 0_milli, 3_milli, "", Kind::Spent, Period::Day},
+    {"a billionth too much is spent",
+     {.daily = 10_milli},
+     7'000'001_nano,
+     0_milli,
+     3_milli,
+     "",
+     Kind::Spent,
+     Period::Day},
     {"spent, whatever others hold", {.daily = 10_milli}, 8_milli, 2_milli, 3_milli, "", Kind::Spent, Period::Day},
     {"too large for the whole limit", {.daily = 10_milli}, 0_milli, 0_milli, 11_milli, "", Kind::Spent, Period::Day},
     {"a limit of nothing", {.daily = 0_nano}, 0_milli, 0_milli, 1_nano, "", Kind::Spent, Period::Day},
     {"a free call within a limit of nothing", {.daily = 0_nano}, 0_milli, 0_milli, 0_nano, "", Kind::Yes, {}},
     {"the month", {.monthly = 10_milli}, 8_milli, 0_milli, 3_milli, "", Kind::Spent, Period::Month},
-    {"the day is held, the month is spent", {.daily = 20_milli, .monthly = 10_milli}, 8_milli, 12_milli, 3_milli, "", Kind::Spent, Period::Month},
-    {"the day is spent, the month is held", {.daily = 10_milli, .monthly = 20_milli}, 8_milli, 12_milli, 3_milli, "", Kind::Spent, Period::Day},
-    {"both are spent: the month lasts longer", {.daily = 10_milli, .monthly = 10_milli}, 8_milli, 0_milli, 3_milli, "", Kind::Spent, Period::Month},
+    {"the day is held, the month is spent",
+     {.daily = 20_milli, .monthly = 10_milli},
+     8_milli,
+     12_milli,
+     3_milli,
+     "",
+     Kind::Spent,
+     Period::Month},
+    {"the day is spent, the month is held",
+     {.daily = 10_milli, .monthly = 20_milli},
+     8_milli,
+     12_milli,
+     3_milli,
+     "",
+     Kind::Spent,
+     Period::Day},
+    {"both are spent: the month lasts longer",
+     {.daily = 10_milli, .monthly = 10_milli},
+     8_milli,
+     0_milli,
+     3_milli,
+     "",
+     Kind::Spent,
+     Period::Month},
     {"the run", {.per_run = 10_milli}, 8_milli, 0_milli, 3_milli, "r", Kind::Spent, Period::Run},
-    {"the run lasts for ever", {.daily = 10_milli, .per_run = 10_milli}, 8_milli, 0_milli, 3_milli, "r", Kind::Spent, Period::Run},
+    {"the run lasts for ever",
+     {.daily = 10_milli, .per_run = 10_milli},
+     8_milli,
+     0_milli,
+     3_milli,
+     "r",
+     Kind::Spent,
+     Period::Run},
     {"held for the run", {.per_run = 10_milli}, 4_milli, 4_milli, 3_milli, "r", Kind::Wait, Period::Run},
     {"without a run id", {.per_run = 10_milli}, 8_milli, 9_milli, 13_milli, "", Kind::Yes, {}},
     {"the first of a run, too large", {.per_run = 2_milli}, 0_milli, 0_milli, 3_milli, "r", Kind::Spent, Period::Run},
@@ -152,8 +189,9 @@ TEST(Budgets, let_exactly_three_of_forty_run) {
   EXPECT_EQ(f.state(Period::Day).held, 0_milli);
 }
 
-// Goal: sums to the ninth decimal, whatever becomes of the calls, and never more spent than the limit where no call is
-// dearer than its worst case. Method: the same forty with seeded endings, again and again; those that wait try again.
+// Goal: sums to the ninth decimal, whatever becomes of the calls, and never more spent than the limit where no call
+// is dearer than its worst case. Method: the same forty with seeded endings, again and again; those that wait try
+// again.
 TEST(Budgets, are_exact_with_aborts_failures_and_estimates_off_by_three) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -193,7 +231,8 @@ TEST(Budgets, are_exact_with_aborts_failures_and_estimates_off_by_three) {
         default: {
           const std::int64_t low = reserved / 3;
           const std::int64_t high = dearer ? 3 * reserved : reserved;
-          const std::int64_t cost = low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+          const std::int64_t cost =
+              low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
           one.settle({cost}, f.now);
           one.settle({cost}, f.now);
           spent += cost;
@@ -323,9 +362,9 @@ TEST(Budgets, follow_the_zone) {
 }
 
 TEST(Budgets, are_not_given_again_where_clocks_are_set_back) {
-  // By law: St. John's, one minute after midnight.
+  // By law: one minute after midnight, in St. John's; now it is yesterday by its date.
   Fixture law{{.daily = 10_milli}, "America/St_Johns"};
-  law.now = WallTime{sys_days{year{2010} / 11 / 7}} + 2h + 30min;
+  law.now = WallTime{sys_days{year{2010} / 11 / 7}} + 2h + 40min;
   for (int i = 0; i < 10; ++i, law.now += 10min) law.spend(1_milli);
   EXPECT_EQ(law.state(Period::Day).spent, 10_milli);
 
@@ -487,7 +526,8 @@ TEST(Budgets, forget_the_oldest_runs_but_none_that_holds_money) {
 TEST(Budgets, forget_no_run_that_has_just_begun_beside_many_that_hold_money) {
   Fixture f{{.per_run = 10_milli}};
   std::vector<Reserved> held;
-  for (int i = 0; i < 10'050; ++i) held.push_back(f.budgets.reserve("search", "run" + std::to_string(i), 9_milli, f.now));
+  for (int i = 0; i < 10'050; ++i)
+    held.push_back(f.budgets.reserve("search", "run" + std::to_string(i), 9_milli, f.now));
   for (int i = 0; i < 10'050; ++i) ASSERT_EQ(f.look(2_milli, "run" + std::to_string(i)).kind, Kind::Wait) << i;
   held.clear();
   f.spend(1_milli, "another");
@@ -531,7 +571,8 @@ struct Shadow {
     }
     return std::max<std::int64_t>(0, sum);
   }
-  [[nodiscard]] std::int64_t spent_of(Period period, std::string_view tenant, std::string_view run, WallTime now) const {
+  [[nodiscard]] std::int64_t spent_of(Period period, std::string_view tenant, std::string_view run,
+                                      WallTime now) const {
     std::int64_t sum = 0;
     for (const Entry& one : spent) sum += counts(one, period, tenant, run, now) ? one.amount.value : 0;
     return sum;
@@ -556,8 +597,14 @@ struct Shadow {
   }
 };
 
-const char* const kZones[] = {"UTC",        "Europe/Berlin", "America/Sao_Paulo", "America/St_Johns",
-                              "Asia/Kolkata", "Pacific/Apia",  "Africa/Cairo",      "America/Havana"};
+const char* const kZones[] = {"UTC",
+                              "Europe/Berlin",
+                              "America/Sao_Paulo",
+                              "America/St_Johns",
+                              "Asia/Kolkata",
+                              "Pacific/Apia",
+                              "Africa/Cairo",
+                              "America/Havana"};
 
 struct Step {
   unsigned what;
@@ -569,8 +616,10 @@ void showValue(const Step& step, std::ostream& os) {
 }
 
 rc::Gen<std::vector<Step>> steps() {
-  return rc::gen::scale(3.0, rc::gen::container<std::vector<Step>>(rc::gen::construct<Step>(
-                                 rc::gen::inRange(0U, 12U), rc::gen::inRange(0U, 1'000U), rc::gen::inRange(0U, 4'000'001U))));
+  return rc::gen::scale(
+      3.0,
+      rc::gen::container<std::vector<Step>>(rc::gen::construct<Step>(
+          rc::gen::inRange(0U, 12U), rc::gen::inRange(0U, 1'000U), rc::gen::inRange(0U, 4'000'001U))));
 }
 
 void play(bool honest) {
@@ -639,7 +688,9 @@ RC_GTEST_PROP(Budgets, do_not_mind_in_which_order_is_settled, (std::vector<std::
     }
     if (shuffled) std::ranges::shuffle(all, std::mt19937{seed});
     for (auto& [reserved, cost] : all) reserved.settle(cost, f.now);
-    return std::vector{f.state(Period::Day).spent, f.state(Period::Month).spent, f.state(Period::Run, "r").spent,
+    return std::vector{f.state(Period::Day).spent,
+                       f.state(Period::Month).spent,
+                       f.state(Period::Run, "r").spent,
                        f.state(Period::Day).held};
   };
   RC_ASSERT(total(false) == total(true));

@@ -44,12 +44,14 @@ const Price kReasons = plain({{Meter::Input, 1'000'000},
                               {Meter::CacheWrite, 1'250'000},
                               {Meter::Output, 4'000'000},
                               {Meter::Reasoning, 8'000'000}});
-const Price kLong = price_of({table(Tier::Standard, kAnyPrompt, {{Meter::Input, 1'000'000}, {Meter::Output, 2'000'000}}),
-                              table(Tier::Standard, 200, {{Meter::Input, 2'000'000}, {Meter::Output, 3'000'000}})});
+const Price kLong =
+    price_of({table(Tier::Standard, kAnyPrompt, {{Meter::Input, 1'000'000}, {Meter::Output, 2'000'000}}),
+              table(Tier::Standard, 200, {{Meter::Input, 2'000'000}, {Meter::Output, 3'000'000}})});
 const Price kHears = plain({{Meter::Input, 1'000'000}, {Meter::AudioInput, 7'000'000}, {Meter::Output, 2'000'000}});
 const Price kSpeaks = plain({{Meter::Input, 1'000'000}, {Meter::Output, 2'000'000}, {Meter::AudioOutput, 9'000'000}});
-const Price kRegional = price_of({table(Tier::Standard, kAnyPrompt, {{Meter::Input, 1'000'000}, {Meter::Output, 2'000'000}})},
-                                 {{"us", 1'100'000}, {"priority", 2'000'000}});
+const Price kRegional =
+    price_of({table(Tier::Standard, kAnyPrompt, {{Meter::Input, 1'000'000}, {Meter::Output, 2'000'000}})},
+             {{"us", 1'100'000}, {"priority", 2'000'000}});
 const Price kNoOutput = plain({{Meter::Input, 1'000'000}});
 const Price kFree = flat_price({0}, {0});
 
@@ -78,7 +80,12 @@ const Case kCases[] = {
     {"who can speak may speak", &kSpeaks, {1'000, 100}, false, {}, 1'900'000},
     {"a region is dearer", &kRegional, {1'000, 100}, false, {.region = "us"}, 1'320'000},
     {"a tier is dearer", &kRegional, {1'000, 100}, false, {.service_tier = "priority"}, 2'400'000},
-    {"the fallback knows no terms", nullptr, {1'000, 100}, false, {.service_tier = "priority", .region = "us"}, 7'500'000},
+    {"the fallback knows no terms",
+     nullptr,
+     {1'000, 100},
+     false,
+     {.service_tier = "priority", .region = "us"},
+     7'500'000},
     {"negative counts are none", &kFlat, {-5, -1}, false, {}, 0},
     {"counts beyond all sense are cut", &kCached, {kMost, kMost}, true, {}, 21'000'000'000'000'000},
 };
@@ -103,7 +110,11 @@ const Guess kGuesses[] = {
     {"denser text than usual", {.text_bytes = 4'000, .most_output = 300}, {1'500, 200}, 3'000, 300},
     {"no token without a byte", {.text_bytes = 4'000, .most_output = 300}, {3'900, 200}, 4'000, 300},
     {"media", {.text_bytes = 400, .media_bytes = 90'000, .media = 1, .most_output = 300}, {1'100, 200}, 2'200, 300},
-    {"little media in much text", {.text_bytes = 4'000, .media_bytes = 9, .media = 1, .most_output = 300}, {900, 9}, 2'000, 300},
+    {"little media in much text",
+     {.text_bytes = 4'000, .media_bytes = 9, .media = 1, .most_output = 300},
+     {900, 9},
+     2'000,
+     300},
     {"a maximum above what is usual holds", {.text_bytes = 4, .most_output = 64'000}, {1, 200}, 2, 64'000},
     {"a maximum of none", {.text_bytes = 4, .most_output = 0}, {1, 200}, 2, 0},
     {"no maximum: at least this", {.text_bytes = 4}, {1, 200}, 2, 4'096},
@@ -121,11 +132,13 @@ TEST(WorstCase, counts_the_most_tokens_that_a_request_should_take) {
   }
 }
 
-// Goal: no answer within these tokens costs more, however they are divided. Method: seeded divisions, at every price of
-// the table above.
+// Goal: no answer within these tokens costs more, however they are divided. Method: seeded divisions, at every price
+// of the table above.
 TEST(WorstCase, is_not_passed_by_any_answer_within_it) {
   std::mt19937_64 random{6};
-  const auto up_to = [&](std::int64_t most) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1)); };
+  const auto up_to = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
+  };
   for (const Price* price : {&kFlat, &kCached, &kReasons, &kLong, &kHears, &kSpeaks, &kRegional}) {
     for (int i = 0; i < 2'000; ++i) {
       const Expected most{up_to(400), up_to(400)};

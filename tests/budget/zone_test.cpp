@@ -43,13 +43,29 @@ const Case kDays[] = {
     {"clocks set by half an hour", "Australia/Lord_Howe", at(2024, 4, 7, 1h), at(2024, 4, 6, 13h), 24h + 30min},
     {"midnight is left out", "America/Sao_Paulo", at(2018, 11, 4, 12h), at(2018, 11, 4, 3h), 23h},
     {"the day before", "America/Sao_Paulo", at(2018, 11, 4, 3h) - 1ns, at(2018, 11, 3, 3h), 24h},
-    {"the hour before midnight comes twice", "America/Sao_Paulo", at(2018, 2, 18, 2h + 30min), at(2018, 2, 17, 2h), 25h},
+    {"the hour before midnight comes twice",
+     "America/Sao_Paulo",
+     at(2018, 2, 18, 2h + 30min),
+     at(2018, 2, 17, 2h),
+     25h},
     {"Cairo, spring", "Africa/Cairo", at(2024, 4, 26, 12h), at(2024, 4, 25, 22h), 23h},
     {"Cairo, autumn", "Africa/Cairo", at(2024, 10, 31, 12h), at(2024, 10, 30, 21h), 25h},
-    {"midnight comes twice: the first begins the day", "America/Havana", at(2024, 11, 3, 12h), at(2024, 11, 3, 4h), 25h},
+    {"midnight comes twice: the first begins the day",
+     "America/Havana",
+     at(2024, 11, 3, 12h),
+     at(2024, 11, 3, 4h),
+     25h},
     {"midnight comes twice: between them", "America/Havana", at(2024, 11, 3, 4h + 30min), at(2024, 11, 3, 4h), 25h},
-    {"set back behind midnight: the minute after it", "America/St_Johns", at(2010, 11, 7, 2h + 30min), at(2010, 11, 7, 2h + 30min), 25h},
-    {"set back behind midnight: yesterday's date once more", "America/St_Johns", at(2010, 11, 7, 3h), at(2010, 11, 7, 2h + 30min), 25h},
+    {"set back behind midnight: the minute after it",
+     "America/St_Johns",
+     at(2010, 11, 7, 2h + 30min),
+     at(2010, 11, 7, 2h + 30min),
+     25h},
+    {"set back behind midnight: yesterday's date once more",
+     "America/St_Johns",
+     at(2010, 11, 7, 3h),
+     at(2010, 11, 7, 2h + 30min),
+     25h},
     {"a date is left out: the day before", "Pacific/Apia", at(2011, 12, 30, 9h), at(2011, 12, 29, 10h), 24h},
     {"a date is left out: the day after", "Pacific/Apia", at(2011, 12, 30, 10h), at(2011, 12, 30, 10h), 24h},
 };
@@ -64,7 +80,11 @@ const Case kMonths[] = {
     {"an hour more", "Europe/Berlin", at(2024, 10, 15), at(2024, 9, 30, 22h), 31 * 24h + 1h},
     {"already the next one", "Asia/Tokyo", at(2026, 1, 31, 15h), at(2026, 1, 31, 15h), 28 * 24h},
     {"still the last one", "America/Los_Angeles", at(2026, 2, 1, 7h), at(2026, 1, 1, 8h), 31 * 24h},
-    {"its first day begins at one o'clock", "America/Asuncion", at(2017, 10, 1, 12h), at(2017, 10, 1, 4h), 31 * 24h - 1h},
+    {"its first day begins at one o'clock",
+     "America/Asuncion",
+     at(2017, 10, 1, 12h),
+     at(2017, 10, 1, 4h),
+     31 * 24h - 1h},
     {"its first day begins twice", "America/Havana", at(2026, 11, 1, 4h + 30min), at(2026, 11, 1, 4h), 30 * 24h + 1h},
 };
 
@@ -89,8 +109,15 @@ TEST(Zone, knows_where_a_month_begins_and_ends) {
 }
 
 TEST(Zone, refuses_a_name_that_is_not_in_the_database) {
-  for (const char* name : {"Europe/Atlantis", "", "utc", "Europe", "leapseconds", "tzdata.zi", "../../etc/passwd",
-                           "Europe/Berlin ", "UTC+1"}) {
+  for (const char* name : {"Europe/Atlantis",
+                           "",
+                           "utc",
+                           "Europe",
+                           "leapseconds",
+                           "tzdata.zi",
+                           "../../etc/passwd",
+                           "Europe/Berlin ",
+                           "UTC+1"}) {
     SCOPED_TRACE(name);
     EXPECT_THROW(Zone{name}, std::invalid_argument);
   }
@@ -107,14 +134,28 @@ TEST(Zone, refuses_a_name_that_is_not_in_the_database) {
 // seeded moments of 1972 to 2036, zones with all kinds of odd clocks, and a walk from period to period.
 TEST(Zone, leaves_no_moment_out_and_counts_none_twice) {
   std::mt19937_64 random{20261130};
-  for (const char* name : {"UTC", "Europe/Berlin", "America/Sao_Paulo", "Africa/Cairo", "America/St_Johns",
-                           "Pacific/Apia", "Australia/Lord_Howe", "America/Havana", "Asia/Kathmandu", "Asia/Beirut",
-                           "Pacific/Kwajalein", "Antarctica/Troll", "Africa/Casablanca", "Asia/Gaza", "America/Nuuk"}) {
+  for (const char* name : {"UTC",
+                           "Europe/Berlin",
+                           "America/Sao_Paulo",
+                           "Africa/Cairo",
+                           "America/St_Johns",
+                           "Pacific/Apia",
+                           "Australia/Lord_Howe",
+                           "America/Havana",
+                           "Asia/Kathmandu",
+                           "Asia/Beirut",
+                           "Pacific/Kwajalein",
+                           "Antarctica/Troll",
+                           "Africa/Casablanca",
+                           "Asia/Gaza",
+                           "America/Nuuk"}) {
     SCOPED_TRACE(name);
     const Zone zone{name};
     const std::int64_t span = (at(2036, 1, 1) - at(1972, 1, 1)) / 1s;
     for (int i = 0; i < 300; ++i) {
-      const WallTime when = at(1972, 1, 1) + std::chrono::seconds{static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(span))};
+      const WallTime when =
+          at(1972, 1, 1) +
+          std::chrono::seconds{static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(span))};
       const Zone::Span day = zone.day(when);
       const Zone::Span month = zone.month(when);
       ASSERT_TRUE(day.holds(when) && month.holds(when));
