@@ -41,10 +41,11 @@ double Bucket::level(TimePoint now) const {
 void Bucket::limit(double per_minute, TimePoint now) {
   const double wanted = std::max(0.0, amount_of(per_minute));
   if (wanted == per_minute_) return;
-  const bool first = !limited();
   const double before = level(now);
+  // What is full stays full: who was told to come when it is must not find that it has grown meanwhile.
+  const bool full = !limited() || before >= size() - kAlmost;
   per_minute_ = wanted;
-  set(first ? size() : before, now);
+  set(full ? size() : before, now);
 }
 
 TimePoint Bucket::next(double amount, TimePoint now) const {

@@ -32,7 +32,8 @@ class Bucket {
   /// `burst`: how much time's worth it holds (at least one unit).
   explicit Bucket(Milliseconds burst) : burst_(burst) {}
 
-  /// 0: no limit. What is in it, or owed, stays, as far as the new size holds it (F-33); a first limit finds it full.
+  /// 0: no limit. What is in it, or owed, stays, as far as the new size holds it (F-33); what is full
+  /// stays full, and a first limit finds it so.
   void limit(double per_minute, TimePoint now);
   [[nodiscard]] bool limited() const { return per_minute_ > 0; }
   [[nodiscard]] double per_minute() const { return per_minute_; }

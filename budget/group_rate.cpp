@@ -10,10 +10,10 @@ namespace {
 constexpr Milliseconds kBurst{1'000};
 constexpr double kCut = 0.9;
 constexpr double kShareMin = 0.1;
-constexpr double kShareBack = 0.005;     // Of the base, each second.
-constexpr double kLearnedBack = 0.01;    // Of what was learned, each second.
-constexpr double kSwift = 600.0;         // Requests a minute; what has fewer comes back more slowly,
-constexpr double kSlowest = 0.05;        // so much at least.
+constexpr double kShareBack = 0.005;   // Of the base, each second.
+constexpr double kLearnedBack = 0.01;  // Of what was learned, each second.
+constexpr double kSwift = 600.0;       // Requests a minute; what has fewer comes back more slowly,
+constexpr double kSlowest = 0.05;      // so much at least.
 constexpr std::chrono::seconds kSteady{10};
 constexpr std::chrono::minutes kForget{10};
 

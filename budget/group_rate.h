@@ -12,9 +12,10 @@
 
 namespace budget {
 
-/// Additive increase, multiplicative decrease on the rate: a 429 takes a tenth, time brings it back slowly. Where
-/// nothing is configured or announced, the rate that was answered when a 429 came is the first guess, and is
-/// forgotten when none has come for long. Single-threaded.
+/// Additive increase, multiplicative decrease on the rate: a 429 takes a tenth, once for all that had begun before,
+/// and time brings it back slowly. Where nothing is configured or announced (or a tenth of that is still too much),
+/// the rate that was accepted when a 429 came is the first guess; it grows without end, and is forgotten when no 429
+/// has come for ten minutes. Single-threaded.
 class GroupRate {
  public:
   GroupRate();

@@ -26,6 +26,10 @@ struct SpendLimits {
   bool operator==(const SpendLimits&) const = default;
 };
 
+[[nodiscard]] inline bool is_limited(const SpendLimits& limits) {
+  return limits.daily || limits.monthly || limits.per_run;
+}
+
 struct SpendPolicy {
   std::map<std::string, SpendLimits, std::less<>> tenants{};  // Those without limits may be missing.
   std::shared_ptr<const Zone> zone{};

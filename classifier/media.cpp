@@ -20,7 +20,7 @@ constexpr std::array<unsigned char, 256> kKinds = [] {
   for (unsigned c = 'A'; c <= 'Z'; ++c) kinds[c] = Base64 | Upper;
   for (unsigned c = 'a'; c <= 'z'; ++c) kinds[c] = Base64 | Lower;
   for (unsigned c = '0'; c <= '9'; ++c) kinds[c] = Base64 | Digit;
-  for (const unsigned char c : {'+', '/', '-', '_', '='}) kinds[c] = Base64;
+  for (const char c : {'+', '/', '-', '_', '='}) kinds[static_cast<unsigned char>(c)] = Base64;
   kinds['\\'] = Escape;
   return kinds;
 }();

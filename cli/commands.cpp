@@ -4,6 +4,7 @@
 #include "cli/classify.h"
 #include "cli/command.h"
 #include "cli/config.h"
+#include "cli/keys.h"
 #include "cli/prices.h"
 #include "cli/reload.h"
 #include "cli/serve.h"
@@ -63,6 +64,12 @@ constexpr Example kShowExamples[] = {
     {"callgate config show", "defaults and CALLGATE_ variables"},
     {"callgate config show --config callgate.yaml", "what holds in the end, and who decided it"},
     {"callgate config show --json", "for programs"},
+};
+
+constexpr Option kKeysIssueOptions[] = {{"--tenant", "NAME", "Whose key it will be."}, kJson};
+constexpr Example kKeysIssueExamples[] = {
+    {"callgate keys issue --tenant search", "a key for the worker, and a line for the configuration"},
+    {"callgate keys issue --tenant search --json", "for programs"},
 };
 
 constexpr Example kSchemaExamples[] = {{"callgate config schema > callgate.schema.json", "for editors"}};
@@ -208,6 +215,15 @@ constexpr Command kCommands[] = {
      .summary = "Print the documentation of all keys, in Markdown.",
      .examples = kDocsExamples,
      .run = config_docs},
+    {.words = "keys issue",
+     .summary = "Make a key by which a tenant's workers are known.",
+     .examples = kKeysIssueExamples,
+     .options = kKeysIssueOptions,
+     .details =
+         "The key (cg_…) is printed once and kept nowhere. The configuration gets its digest; a key is withdrawn by\n"
+         "taking the digest out. It works for upstreams with credentials of callgate's own, and never goes to a\n"
+         "provider. Nothing is sent anywhere.",
+     .run = keys_issue},
     {.words = "prices list",
      .summary = "List the models that have a price.",
      .arguments = "[WORD]",

@@ -27,11 +27,21 @@ budget::HealthPolicy health_policy(const Config& config) {
 
 budget::DispatchPolicy dispatch_policy(const Config& config) {
   budget::DispatchPolicy policy;
-  policy.total = config.queue.total;
-  const Config::Queue::MaxWait& waits = config.queue.max_wait;
-  policy.max_wait = {waits.interactive, waits.bulk, waits.backfill};
+  const Config::Queue& queue = config.queue;
+  policy.per_tenant = queue.per_tenant;
+  policy.total = queue.total;
+  policy.weights = {queue.weights.interactive, queue.weights.bulk, queue.weights.backfill};
+  policy.max_wait = {queue.max_wait.interactive, queue.max_wait.bulk, queue.max_wait.backfill};
+  policy.reserve = queue.reserve;
+  for (const TenantConfig& tenant : config.tenants) {
+    policy.tenants[tenant.name] = {
+        .weight = tenant.weight, .rates = tenant.limits, .concurrent = tenant.concurrent};
+    if (is_limited(tenant.budget)) policy.spend.tenants[tenant.name] = tenant.budget;
+  }
+  policy.spend.zone = std::make_shared<const budget::Zone>(config.time_zone);
   for (const UpstreamConfig& upstream : config.upstreams) {
-    policy.upstreams[upstream.name] = {.concurrent = upstream.concurrent};
+    policy.upstreams[upstream.name] = {
+        .concurrent = upstream.concurrent, .adaptive = upstream.adaptive, .rates = upstream.rates};
   }
   policy.health = health_policy(config);
   return policy;

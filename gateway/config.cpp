@@ -6,9 +6,11 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "budget/price_book.h"
+#include "budget/zone.h"
 #include "classifier/cases.h"
 #include "classifier/dialect.h"
 #include "classifier/rules.h"
@@ -164,6 +166,7 @@ class Reader {
   void settle_credentials(UpstreamConfig& upstream, Loaded& loaded) const;
   void settle_groups(UpstreamConfig& upstream, Loaded& loaded) const;
   void settle_route(const std::string& name, Loaded& loaded) const;
+  void settle_keys(TenantConfig& tenant, Loaded& loaded) const;
   /// A decision below `path`; what it says is added to `row`, as one would write it.
   [[nodiscard]] const Value* value_below(const Path& path, std::string_view key, std::string& row) const;
 
@@ -175,6 +178,7 @@ class Reader {
   void check_groups(const UpstreamConfig& upstream);
   void check_default_upstreams(const Config& config);
   void check_routes(const Config& config);
+  void check_tenants(Config& config);
   void check_sizes(const Config& config);
   void load_prices(Config& config);
 
@@ -598,6 +602,8 @@ void Reader::settle_all(Loaded& loaded) const {
         settle(*one, path, name, loaded);
       }
       if (group == "routes") settle_route(name, loaded);
+      const auto tenant = std::ranges::find(loaded.config.tenants, name, &TenantConfig::name);
+      if (group == "tenants" && tenant != loaded.config.tenants.end()) settle_keys(*tenant, loaded);
       const auto upstream = std::ranges::find(loaded.config.upstreams, name, &UpstreamConfig::name);
       if (group != "upstreams" || upstream == loaded.config.upstreams.end()) continue;
       settle_credentials(*upstream, loaded);
@@ -711,6 +717,103 @@ void Reader::settle_route(const std::string& name, Loaded& loaded) const {
   loaded.config.routes.push_back(std::move(route));
 }
 
+void Reader::settle_keys(TenantConfig& tenant, Loaded& loaded) const {
+  const Path list{"tenants", tenant.name, "keys"};
+  std::string shown;
+  std::string origin;
+  for (std::size_t index = 0;; ++index) {
+    const Path path = list / ("[" + std::to_string(index) + "]");
+    const auto entry = entries_.find(path);
+    if (entry == entries_.end()) break;
+    std::string row;
+    const Value* digest = value_below(path, "sha256", row);
+    shown += (shown.empty() ? "[{" : ", {") + row + "}";
+    if (origin.empty()) origin = origin_of(entry->second.file, entry->second.line);
+    tenant.keys.push_back(digest ? lower(digest->text) : std::string{});
+  }
+  if (!shown.empty()) loaded.settings.push_back({list, shown + "]", std::move(origin)});
+}
+
+void Reader::check_tenants(Config& config) {
+  std::map<std::string, std::string> owner_of;
+  for (TenantConfig& tenant : config.tenants) {
+    const Path path{"tenants", tenant.name};
+    if (tenant.name.empty() || tenant.name.size() > 64 ||
+        tenant.name.find_first_not_of(kNameLetters) != std::string::npos) {
+      add(Kind::Type,
+          place_of(path),
+          path,
+          "must be a name of at most 64 small letters, digits, -, _ and ., since it is a label in metrics");
+    }
+    const Branch& keys = *config_tree().find("tenants")->any;
+    if (std::ranges::any_of(keys.named, [&](const auto& key) { return key.first == tenant.name; })) {
+      std::erase_if(problems_, [&](const Problem& p) {
+        return p.path == text_of(path) || p.path.starts_with(text_of(path) + ".");
+      });
+      add(Kind::Reference,
+          place_of(path),
+          path,
+          "is a key of a tenant, but stands where the tenants' names do; indent it below the name of one");
+      continue;
+    }
+    for (std::size_t index = 0; index < tenant.keys.size(); ++index) {
+      const Path item = path / "keys" / ("[" + std::to_string(index) + "]");
+      const std::string& digest = tenant.keys[index];
+      if (said_of(item)) continue;
+      if (digest.starts_with("cg_")) {
+        // Not repeated: it is the secret.
+        add(Kind::Secret,
+            place_of(item / "sha256"),
+            item / "sha256",
+            "must be the digest of an issued key, not the key; `callgate keys issue` prints both");
+        continue;
+      }
+      if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
+        add(digest.empty() ? Kind::Missing : Kind::Type,
+            place_of(item / "sha256"),
+            item,
+            digest.empty() ? "needs sha256: the digest that `callgate keys issue` printed"
+                           : "sha256 must be 64 hexadecimal digits, as `callgate keys issue` prints them");
+        continue;
+      }
+      const auto [owner, fresh] = owner_of.try_emplace(digest, tenant.name);
+      if (!fresh) {
+        add(Kind::DuplicateKey,
+            place_of(item / "sha256"),
+            item / "sha256",
+            owner->second == tenant.name ? "stands in this list twice"
+                                         : "is a key of " + owner->second + ", too; a key is one tenant's");
+      }
+    }
+    for (const std::string& pattern : tenant.models) {
+      const Path where = path / "models" / "allow";
+      if (pattern.empty() || pattern.size() > 256 ||
+          std::ranges::any_of(pattern, [](unsigned char c) { return c <= ' ' || c == 127; })) {
+        add(Kind::Type,
+            place_of(where),
+            where,
+            "must be names of models or patterns with * (has " + say(pattern) + ")");
+      } else if (pattern.find_first_of("?[]{}^$|\\") != std::string::npos) {
+        add(Kind::Type,
+            place_of(where),
+            where,
+            "has " + say(pattern) + "; only * has a meaning in patterns, and no model's name has such a character");
+      }
+    }
+  }
+  std::ranges::sort(config.tenants, {}, &TenantConfig::name);
+  const Path zone{"budget", "time_zone"};
+  try {
+    const budget::Zone known{config.time_zone};
+  } catch (const std::invalid_argument&) {
+    add(Kind::Reference,
+        place_of(zone),
+        zone,
+        "must be a name of the time-zone database of this machine, such as UTC or Europe/Berlin (is " +
+            say(config.time_zone) + ")");
+  }
+}
+
 void Reader::check_credentials(const UpstreamConfig& upstream, Secrets& secrets) {
   const Path list{"upstreams", upstream.name, "credentials"};
   std::set<std::string> names;
@@ -810,12 +913,22 @@ void Reader::check_listen(const Config& config) {
   const Path data_path{"listen", "data"};
   const Path health_path{"listen", "health"};
   const Path admin_path{"listen", "admin"};
-  if (data && !data->loopback) {
-    add(Kind::NotInThisVersion,
+  const bool keys = std::ranges::any_of(config.tenants, [](const TenantConfig& one) { return !one.keys.empty(); });
+  if (data && !data->loopback && !(config.refuse_unknown && keys)) {
+    const std::string missing =
+        config.refuse_unknown ? "a tenant with issued keys (callgate keys issue)"
+        : keys                ? "tenancy: {unknown: refuse}"
+                              : "tenancy: {unknown: refuse} and a tenant with issued keys (callgate keys issue)";
+    add(Kind::Missing,
         place_of(data_path),
         data_path,
-        "not in this version: a data listener that others can reach, since it needs issued keys; use 127.0.0.1:" +
-            std::to_string(data->port) + ", [::1]:" + std::to_string(data->port) + " or unix:/path");
+        "needs " + missing + ", since others can reach this address; or use 127.0.0.1:" + std::to_string(data->port) +
+            ", [::1]:" + std::to_string(data->port) + " or unix:/path");
+  } else if (data && !data->loopback) {
+    warn(Kind::Exposure,
+         place_of(data_path),
+         data_path,
+         "lets keys and prompts cross the network unencrypted; use 127.0.0.1 or unix:/path if that will do");
   }
   if (health && !health->unix_path.empty()) {
     add(Kind::Type,
@@ -1105,6 +1218,7 @@ Loaded Reader::finish() {
     check_upstreams(loaded.config, loaded.secrets);
     check_default_upstreams(loaded.config);
     check_routes(loaded.config);
+    check_tenants(loaded.config);
     check_sizes(loaded.config);
   }
   std::ranges::stable_sort(problems_, [&](const Problem& a, const Problem& b) {

@@ -11,6 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "budget/bucket.h"
+#include "budget/lane.h"
+#include "budget/spend.h"
+
 namespace budget {
 class PriceBook;
 }
@@ -53,6 +57,8 @@ struct UpstreamConfig {
   std::string ca_file{};
   std::vector<CredentialConfig> credentials{};  // None: the caller's own key is passed through.
   int concurrent = 256;                         // limits.concurrent; 0: no limit.
+  budget::RateLimits rates{};                   // limits.*_per_minute, per credential and limit group.
+  bool adaptive = true;                         // limits.adaptive
   std::map<std::string, std::vector<std::string>, std::less<>> groups{};  // limits.groups: name -> models.
   struct Timeouts {                                                       // 0: none.
     std::chrono::milliseconds connect{5'000};
@@ -81,6 +87,19 @@ struct RouteConfig {
   bool operator==(const RouteConfig&) const = default;
 };
 
+/// Who pays and is limited.
+struct TenantConfig {
+  std::string name{};
+  double weight = 1;                       // Above 0.
+  budget::Lane lane = budget::Lane::Bulk;  // Of calls that name none.
+  budget::RateLimits limits{};             // Requests and tokens only.
+  int concurrent = 0;                      // limits.concurrent; 0: no limit.
+  std::vector<std::string> keys{};         // keys[].sha256: 64 small hexadecimal digits.
+  std::vector<std::string> models{};       // models.allow: "*" stands for any characters; none: all models.
+  budget::SpendLimits budget{};
+  bool operator==(const TenantConfig&) const = default;
+};
+
 struct LaneRetry {
   int attempts = 8;
   std::chrono::milliseconds max_elapsed{0};  // 0: none.
@@ -100,6 +119,11 @@ struct Config {
   std::vector<UpstreamConfig> upstreams{};  // Built-in ones included, by name.
   std::vector<RouteConfig> routes{};
   std::map<std::string, std::string, std::less<>> default_upstream{};  // dialect -> upstream or route
+
+  std::vector<TenantConfig> tenants{};  // By name; "default" is always there.
+  bool refuse_unknown = false;          // tenancy.unknown: default | refuse
+  std::string time_zone = "UTC";        // budget.time_zone
+  int budget_status = 402;              // budget.status: 402 | 429
 
   struct Retry {
     std::chrono::milliseconds base{500};
@@ -127,6 +151,7 @@ struct Config {
   } breaker{};
 
   struct Queue {
+    std::size_t per_tenant = 1'000;
     std::size_t total = 10'000;
     struct MaxWait {
       std::chrono::milliseconds interactive{30'000};
@@ -134,6 +159,13 @@ struct Config {
       std::chrono::milliseconds backfill{1'800'000};
       bool operator==(const MaxWait&) const = default;
     } max_wait{};
+    struct Weights {
+      double interactive = 8;
+      double bulk = 2;
+      double backfill = 1;
+      bool operator==(const Weights&) const = default;
+    } weights{};
+    double reserve = 0.1;  // Share of slots kept for higher lanes.
     bool operator==(const Queue&) const = default;
   } queue{};
 
@@ -180,6 +212,8 @@ struct Config {
     enum class Format : std::uint8_t { Json, Text } format = Format::Json;
     bool operator==(const Log&) const = default;
   } log{};
+
+  bool tenant_label = true;  // metrics.tenant_label
 
   bool operator==(const Config&) const = default;
 };

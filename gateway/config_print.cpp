@@ -42,8 +42,12 @@ Json json_of(const Key& key, std::string_view text) {
 }
 
 void add_range(Json& schema, const Key& key, const char* low, const char* high) {
-  if (key.range.low != Range{}.low) schema[low] = static_cast<std::int64_t>(key.range.low);
-  if (key.range.high != Range{}.high) schema[high] = static_cast<std::int64_t>(key.range.high);
+  const auto number = [](double bound) {
+    const auto whole = static_cast<std::int64_t>(bound);
+    return static_cast<double>(whole) == bound ? Json(whole) : Json(bound);
+  };
+  if (key.range.low != Range{}.low) schema[low] = number(key.range.low);
+  if (key.range.high != Range{}.high) schema[high] = number(key.range.high);
 }
 
 Json form_of_value(const Key& key) {

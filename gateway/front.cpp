@@ -34,6 +34,11 @@ std::string_view host_of(std::string_view url) {
 /// Nano-dollars per million tokens, as one writes prices, are a thousand times the pico-dollars of one.
 budget::PicoUsd per_token(std::int64_t nano_per_mtok) { return budget::PicoUsd{nano_per_mtok / 1'000}; }
 
+std::string query_of(std::string_view target) {
+  const std::size_t mark = target.find('?');
+  return mark == target.npos ? std::string{} : std::string{target.substr(mark + 1)};
+}
+
 bool is_sdk_retry(const classifier::Headers& headers) {
   const auto count = classifier::find(headers, "x-stainless-retry-count");
   return count && *count != "0" && !count->empty();
@@ -88,6 +93,10 @@ std::shared_ptr<const CallPolicy> policy_of(const Config& config) {
   policy->fallback =
       budget::flat_price(per_token(config.prices.fallback_input), per_token(config.prices.fallback_output));
   policy->refuse_unpriced = config.prices.refuse_unpriced;
+  policy->budget_status = config.budget_status;
+  for (const TenantConfig& tenant : config.tenants) {
+    if (is_limited(tenant.budget)) policy->budgeted.insert(tenant.name);
+  }
   return policy;
 }
 
@@ -97,6 +106,7 @@ Front::Front(Services services, Metrics& metrics, Log& log, RecentCalls& recent)
 void Front::configure(const Config& config) {
   directory_ = directory_of(config);
   policy_ = policy_of(config);
+  tenants_ = std::make_shared<const Tenants>(config);
 }
 
 std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {
@@ -111,7 +121,8 @@ std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) 
             {{"call_id", id},
              {"code", refused.code},
              {"status", refused.status},
-             {"path", refused.target.substr(0, std::min(refused.target.find('?'), kPathMax))}},
+             {"path", refused.target.substr(0, std::min(refused.target.find('?'), kPathMax))},
+             {"tenant", refused.tenant}},
             now);
   classifier::OwnError error;
   error.call_id = id;
@@ -140,19 +151,49 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   Call call;
   call.policy = policy_;
 
-  const auto addressed = address(*directory_, request.target, request.headers);
-  if (!addressed) {
-    refused.status = addressed.error().status;
-    refused.code = addressed.error().code;
-    refused.message = addressed.error().message;
-  }
+  const auto refuse_with = [&refused](int status, std::string code, std::string message) {
+    if (!refused.message.empty()) return;  // The first reason is told.
+    refused.status = status;
+    refused.code = std::move(code);
+    refused.message = std::move(message);
+  };
   const auto ours = take_our_headers(request.headers, services_.runtime.wall_now());
-  if (addressed && !ours) {
-    refused.status = ours.error().status;
-    refused.code = "callgate_bad_header";
-    refused.message = ours.error().message;
+  if (!ours) refuse_with(ours.error().status, "callgate_bad_header", ours.error().message);
+  // Before the issued keys are taken away, since the place of a key says which API is meant.
+  auto addressed = address(*directory_, request.target, request.headers);
+  std::string query = addressed ? addressed->query : query_of(request.target);
+  const std::vector<std::string> keys = take_issued_keys(request.headers, query);
+  const auto tenant = tenants_->who(keys, ours ? std::string_view{ours->tenant} : std::string_view{});
+  // Who may not be here is not told which upstreams there are, so this comes before a wrong address.
+  if (!tenant) refuse_with(tenant.error().status, tenant.error().code, tenant.error().message);
+  if (tenant) refused.tenant = (*tenant)->name;
+  if (!addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
+  if (!keys.empty() && addressed) {
+    const auto step = std::ranges::find_if(addressed->route->steps,
+                                           [](const RouteTarget& one) { return one.to->config.credentials.empty(); });
+    if (step != addressed->route->steps.end()) {
+      refuse_with(400,
+                  "callgate_key_not_here",
+                  "an issued key (cg_…) is never sent to a provider, and upstream " + step->to->config.name +
+                      " has no credentials to send in its place; configure upstreams." + step->to->config.name +
+                      ".credentials, or send the provider's own key and Callgate-Tenant");
+    }
+    if (query != addressed->query) {
+      addressed->target = addressed->path + (query.empty() ? "" : "?" + query);
+      addressed->query = std::move(query);
+    }
   }
-  if (!addressed || !ours) {
+  if (refused.message.empty()) {
+    call.tenant = (*tenant)->name;
+    call.lane = ours->lane.value_or((*tenant)->lane);
+    call.to = addressed->route->steps.front().to;
+    call.endpoint = call.to->dialect->endpoint(request.method, addressed->path);
+    if (request.body)
+      call.facts = call.to->dialect->read_request(call.endpoint, addressed->path, addressed->query, *request.body);
+    if (const auto allowed = may_use(**tenant, request.method, call.facts.model); !allowed)
+      refuse_with(allowed.error().status, allowed.error().code, allowed.error().message);
+  }
+  if (!refused.message.empty()) {
     auto [head, body] = refuse(refused);
     co_await caller.answer(std::move(head), body);
     co_return;
@@ -160,33 +201,26 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
 
   call.id =
       new_call_id(services_.runtime.wall_now(), services_.runtime.random_bits(), services_.runtime.random_bits());
-  call.tenant = "default";
-  call.lane = ours->lane.value_or(budget::Lane::Bulk);
   call.run_id = ours->run_id;
   call.idempotency_key = ours->idempotency_key;
   call.fresh = ours->fresh;
   call.route = addressed->route;
-  call.to = call.route->steps.front().to;
   call.asked = addressed->asked;
   call.path = addressed->path;
   call.target = addressed->target;
   call.sdk_retry = is_sdk_retry(request.headers);
-  call.endpoint = call.to->dialect->endpoint(request.method, call.path);
   if (request.method == "POST" &&
       std::ranges::find(call.to->config.replay_safe, call.path) != call.to->config.replay_safe.end()) {
     call.endpoint.replay_safe = true;
   }
   call.bytes_in = request.body ? request.body->size() : 0;
   if (request.body) {
-    call.facts = call.to->dialect->read_request(call.endpoint, call.path, addressed->query, *request.body);
-  }
-  if (request.body) {
     const classifier::Media media = classifier::media_in(*request.body);
     call.sizes.text_bytes = call.bytes_in - media.bytes;
     call.sizes.media_bytes = media.bytes;
     call.sizes.media = media.pieces;
   }
-  if (call.facts.max_output_tokens) call.sizes.most_output = *call.facts.max_output_tokens * call.facts.choices;
+  call.sizes.most_output = call.facts.max_output_tokens;
   if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
     if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
       request.body = std::make_shared<const std::string>(classifier::edited(*request.body, std::span{&*edit, 1}));

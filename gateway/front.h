@@ -10,6 +10,7 @@
 #include "gateway/metrics.h"
 #include "gateway/recent_calls.h"
 #include "gateway/server.h"
+#include "gateway/tenants.h"
 
 namespace gateway {
 
@@ -33,6 +34,7 @@ class Front {
   RecentCalls& recent_;
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
+  std::shared_ptr<const Tenants> tenants_{};
   std::size_t active_ = 0;
 };
 

@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, 7> kTellWho = {
 constexpr std::array<std::string_view, 6> kKeyParameters = {
     "key", "apikey", "accesstoken", "authtoken", "subscriptionkey", "token"};
 constexpr std::string_view kIdempotencyKey = "idempotency-key";
-constexpr std::array<std::string_view, 4> kChangeAnswers = {
-    "anthropic-version", "anthropic-beta", "openai-organization", "openai-project"};
+constexpr std::array<std::string_view, 5> kChangeAnswers = {
+    "anthropic-version", "anthropic-beta", "openai-beta", "openai-organization", "openai-project"};
 constexpr std::size_t kDigestShown = 16;  // Bytes; enough that no two keys meet.
 
 /// Parts are told apart by their lengths, so that no text can pose as two.
@@ -79,6 +79,7 @@ bool is_key_parameter(std::string_view pair) {
 budget::MemoKey memo_key(const Call& call) {
   Digest digest;
   for (const std::string_view part : {std::string_view{call.tenant},
+                                      budget::name_of(call.lane),
                                       std::string_view{call.run_id},
                                       std::string_view{call.idempotency_key},
                                       std::string_view{call.route->name},

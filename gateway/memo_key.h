@@ -8,8 +8,8 @@
 
 namespace gateway {
 
-/// SHA-256 of all that makes two calls the same: whose (tenant, key, run id, idempotency key), what (route, method,
-/// path, query, body) and the headers that change an answer.
+/// SHA-256 of all that makes two calls the same: whose (tenant, lane, key, run id, idempotency key), what (route,
+/// method, path, query, body) and the headers that change an answer.
 [[nodiscard]] budget::MemoKey memo_key(const Call& call);
 
 /// Of a key that a caller passes through: which one it is, but not what it is. Empty: it has none.

@@ -278,7 +278,10 @@ void append_process(std::vector<prometheus::MetricFamily>& families) {
 class Metrics::Impl {
  public:
   explicit Impl(const MetricNames& names)
-      : upstreams_(names.upstreams), models_(with_no_model(names.models), kModelsLearned), tenants_(names.tenants) {
+      : upstreams_(names.upstreams),
+        models_(with_no_model(names.models), kModelsLearned),
+        tenants_(names.tenants),
+        tell_tenants_(names.tell_tenants) {
     room_.folded = &series_folded_.at({});
     start_at_zero();
     update(names);
@@ -290,7 +293,7 @@ class Metrics::Impl {
 
   void call_ended(const CallRecord& record) {
     const Id upstream = upstreams_.id_of(record.upstream);
-    const Id tenant = tenants_.id_of(record.tenant);
+    const Id tenant = tell_tenants_ ? tenants_.id_of(record.tenant) : kOther;
     const Id model = model_of(record);
 
     calls_in_flight_.at({upstreams_.id_of(record.route), id_of(record.lane)}).Decrement();
@@ -302,7 +305,8 @@ class Metrics::Impl {
     count_cost(record, model, tenant);
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
-    if (record.outcome == Outcome::Refused) refusals_.at({limits_.learn(record.limit.empty() ? record.reason : record.limit)}).Increment();
+    if (record.outcome == Outcome::Refused)
+      refusals_.at({limits_.learn(record.limit.empty() ? record.reason : record.limit)}).Increment();
     if (record.sdk_retry) caller_retries_.at({tenant, id_of(SeenBy::Sdk)}).Increment();
     if (record.reason == ledger::kRemembered) {
       caller_retries_.at({tenant, id_of(SeenBy::Memo)}).Increment();
@@ -390,6 +394,11 @@ class Metrics::Impl {
     }
   }
   void update(const MetricNames& names) {
+    tell_tenants_ = names.tell_tenants;
+    for (const std::string& tenant : names.tenants) {
+      if (!tenants_.take(tenant) || !tell_tenants_) continue;
+      for (Id by = 1; by < seen_by_.size(); ++by) caller_retries_.at({tenants_.id_of(tenant), by});
+    }
     for (const std::string& upstream : names.upstreams) {
       if (upstreams_.take(upstream)) start_at_zero(upstreams_.id_of(upstream));
     }
@@ -532,6 +541,7 @@ class Metrics::Impl {
   Vocabulary upstreams_;
   Vocabulary models_;
   Vocabulary tenants_;
+  bool tell_tenants_;
   Vocabulary operations_{kNoWords, kWordsLearned};
   Vocabulary reasons_{kNoWords, kWordsLearned};
   Vocabulary limits_{kNoWords, kWordsLearned};

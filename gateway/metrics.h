@@ -22,6 +22,7 @@ struct MetricNames {
   std::vector<std::pair<std::string, std::string>> credentials{};  // Ours: upstream, name.
   std::vector<std::string> models{};  // Names in the price table. At most 50 more are learned from answered calls.
   std::vector<std::string> tenants{};
+  bool tell_tenants = true;  // False: all are "_other".
 };
 
 /// Figures that are read when Prometheus asks (on its thread), kept current by the I/O thread.

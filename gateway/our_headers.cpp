@@ -14,6 +14,8 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kPrefix = "callgate-";
 constexpr std::size_t kRunIdMax = 128;
+constexpr std::size_t kTenantMax = 64;
+constexpr std::string_view kTenantLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 constexpr std::size_t kLabelsMax = 8;
 constexpr milliseconds kDeadlineMax = std::chrono::hours{24 * 7};
 
@@ -88,10 +90,10 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
                       "; it may be a span such as 90s or 5m, or a time such as 2026-11-29T18:00:00Z"});
       }
     } else if (same_name(header.name, "callgate-tenant")) {
-      // No tenant is configured in this version, so each is the default one (tenancy.unknown: default).
-      if (!visible(value, kRunIdMax)) {
-        return std::unexpected(BadHeader{"Callgate-Tenant must be 1 to 128 visible ASCII characters without blanks"});
+      if (value.empty() || value.size() > kTenantMax || value.find_first_not_of(kTenantLetters) != value.npos) {
+        return std::unexpected(BadHeader{"Callgate-Tenant must be a name of 1 to 64 letters, digits, -, _ and ."});
       }
+      ours.tenant = value;
     } else if (same_name(header.name, "callgate-labels")) {
       if (const auto bad = bad_labels(value)) {
         return std::unexpected(

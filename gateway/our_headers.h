@@ -12,6 +12,7 @@
 namespace gateway {
 
 struct OurHeaders {
+  std::string tenant{};  // At most 64 letters, digits, '-', '_' and '.'; empty: none is named.
   std::optional<budget::Lane> lane{};
   std::string run_id{};                                 // At most 128 visible ASCII characters.
   std::optional<std::chrono::milliseconds> deadline{};  // From now; may be zero or less.

@@ -75,7 +75,8 @@ MetricNames metric_names(const Config& config) {
       names.credentials.push_back({upstream.name, credential.name});
   }
   for (const RouteConfig& route : config.routes) names.routes.push_back(route.name);
-  names.tenants = {"default"};
+  for (const TenantConfig& tenant : config.tenants) names.tenants.push_back(tenant.name);
+  names.tell_tenants = config.tenant_label;
   return names;
 }
 

@@ -26,6 +26,7 @@ struct RefusedRequest {
   std::string code{};     // "callgate_bad_request", "callgate_body_too_large", "callgate_forbidden_host", …
   std::string message{};  // What and where, for people.
   std::string target{};   // As far as it was read; empty if it was not.
+  std::string tenant{};   // Whose it was, if that is known.
 };
 
 /// What the server asks of those who know routes and dialects. All on the I/O thread.

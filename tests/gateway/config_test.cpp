@@ -224,9 +224,76 @@ const Mistake kMistakes[] = {
      false},
     {"a data listener for everybody",
      "listen: {data: 0.0.0.0:4600}\n",
-     {"1:16: error: listen.data: not in this version: a data listener that others can reach, since it needs issued "
-      "keys; use 127.0.0.1:4600, [::1]:4600 or unix:/path"},
+     {"1:16: error: listen.data: needs tenancy: {unknown: refuse} and a tenant with issued keys (callgate keys "
+      "issue), since others can reach this address; or use 127.0.0.1:4600, [::1]:4600 or unix:/path"},
      false},
+    {"a data listener for everybody who names himself",
+     "listen: {data: 0.0.0.0:4600}\ntenancy: {unknown: refuse}\n",
+     {"1:16: error: listen.data: needs a tenant with issued keys (callgate keys issue), since others can reach this "
+      "address; or use 127.0.0.1:4600, [::1]:4600 or unix:/path"},
+     false},
+    {"a data listener for everybody, beside keys",
+     "listen: {data: 0.0.0.0:4600}\ntenants: {a: {keys: [{sha256: "
+     "\"1111111111111111111111111111111111111111111111111111111111111111\"}]}}\n",
+     {"1:16: error: listen.data: needs tenancy: {unknown: refuse}, since others can reach this address; or use "
+      "127.0.0.1:4600, [::1]:4600 or unix:/path"},
+     false},
+    {"tenants that cannot be",
+     "tenants: {A b: {weight: 0}, search: {lane: fast, limits: {requests_per_minute: -1, concurrent: 1.5}}}\n"
+     "tenancy: {unknown: deny}\n",
+     {"1:11: error: tenants.A b: must be a name of at most 64 small letters, digits, -, _ and ., since it is a label "
+      "in metrics",
+      "1:25: error: tenants.A b.weight: must be between 0.001 and 1000000 (is 0)",
+      "1:44: error: tenants.search.lane: must be interactive, bulk or backfill (is fast)",
+      "1:80: error: tenants.search.limits.requests_per_minute: must be between 0 and 1000000000 (is -1)",
+      "1:96: error: tenants.search.limits.concurrent: must be a whole number (is 1.5)",
+      "2:20: error: tenancy.unknown: must be default or refuse (is deny)"}},
+    {"a key of a tenant where names stand",
+     "tenants: {weight: 2}\n",
+     {"1:11: error: tenants.weight: is a key of a tenant, but stands where the tenants' names do; indent it below "
+      "the "
+      "name of one"}},
+    {"digests that are none, and keys in their place",
+     "tenants:\n  a:\n    keys:\n    - {sha256: abc}\n    - {}\n    - {sha256: cg_0123456789012345678901234567}\n",
+     {"4:16: error: tenants.a.keys[0]: sha256 must be 64 hexadecimal digits, as `callgate keys issue` prints them",
+      "5:7: error: tenants.a.keys[1]: needs sha256: the digest that `callgate keys issue` printed",
+      "6:16: error: tenants.a.keys[2].sha256: must be the digest of an issued key, not the key; `callgate keys "
+      "issue` "
+      "prints both"},
+     false},
+    {"one key of two tenants, in other letters",
+     "tenants:\n"
+     "  a: {keys: [{sha256: \"aa11111111111111111111111111111111111111111111111111111111111111\"}]}\n"
+     "  b: {keys: [{sha256: \"AA11111111111111111111111111111111111111111111111111111111111111\"}]}\n",
+     {"3:23: error: tenants.b.keys[0].sha256: is a key of a, too; a key is one tenant's"},
+     false},
+    {"patterns that would never fit",
+     "tenants: {a: {models: {allow: [\"gpt-5*\", \"o[13]\", \"\", \"a b\"]}}}\n",
+     {"1:24: error: tenants.a.models.allow: has o[13]; only * has a meaning in patterns, and no model's name has "
+      "such a character",
+      "1:24: error: tenants.a.models.allow: must be names of models or patterns with * (has \"\")",
+      "1:24: error: tenants.a.models.allow: must be names of models or patterns with * (has \"a b\")"},
+     false},
+    {"budgets that are no money, and a time zone that is none",
+     "tenants: {a: {budget: {daily_usd: 5.00, monthly_usd: \"-1\", per_run_usd: \"1.0000000001\", warn_at: 2}}}\n"
+     "budget: {time_zone: \"../etc/passwd\", status: 403}\n",
+     {"1:35: error: tenants.a.budget.daily_usd: must be an amount in US dollars such as \"12.50\" (is 5.00; write it "
+      "in quotes: \"5.00\")",
+      "1:54: error: tenants.a.budget.monthly_usd: must be an amount in US dollars such as \"12.50\" (is -1)",
+      "1:73: error: tenants.a.budget.per_run_usd: must be an amount in US dollars such as \"12.50\" (is "
+      "1.0000000001)",
+      "1:98: error: tenants.a.budget.warn_at: must be between 0 and 1 (is 2)",
+      "2:21: error: budget.time_zone: must be a name of the time-zone database of this machine, such as UTC or "
+      "Europe/Berlin (is ../etc/passwd)",
+      "2:46: error: budget.status: must be 402 or 429 (is 403; did you mean 402?)"}},
+    {"turns that cannot be shared so",
+     "queue: {per_tenant: 0, weights: {bulk: 0}, reserve: 1}\nupstreams: {openai: {limits: {tokens_per_minute: 1e6, "
+     "adaptive: yes}}}\n",
+     {"1:21: error: queue.per_tenant: must be between 1 and 1000000 (is 0)",
+      "1:40: error: queue.weights.bulk: must be between 0.001 and 1000000 (is 0)",
+      "1:53: error: queue.reserve: must be between 0 and 0.9 (is 1)",
+      "2:50: error: upstreams.openai.limits.tokens_per_minute: must be a whole number (is 1e6)",
+      "2:65: error: upstreams.openai.limits.adaptive: must be true or false (is yes; write true)"}},
     {"two listeners at one place",
      "listen: {health: 127.0.0.1:4600}\n",
      {"1:18: error: listen.health: listen.data and listen.health must not be the same address"},
@@ -277,8 +344,8 @@ const Mistake kMistakes[] = {
      {"1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
       "/path/to/it} or {env: NAME_OF_A_VARIABLE}"}},
     {"what is not in this version",
-     "queue: {reserve: 0.4}\nqueues: {a: {}}\n",
-     {"1:18: error: queue.reserve: not in this version: reserved slots; remove it or leave it at 0.1",
+     "runs: {lease: 40s}\nqueues: {a: {}}\n",
+     {"1:15: error: runs.lease: not in this version: runs; remove it or leave it at 30s",
       "2:1: error: queues: not in this version: queue contracts; remove it or leave it at {}"}},
     {"a route of two dialects",
      "routes: {r: {try: [openai, anthropic, nobody]}}\n",
@@ -463,6 +530,9 @@ TEST(Config, has_the_struct_s_own_defaults_and_the_built_in_upstreams) {
                                                              {"gemini", "gemini"},
                                                              {"cohere", "cohere"},
                                                              {"ollama", "ollama"}}));
+  ASSERT_EQ(config.tenants.size(), 1U);
+  EXPECT_EQ(config.tenants[0], gateway::TenantConfig{.name = "default"});
+  config.tenants.clear();
   config.upstreams.clear();
   config.default_upstream.clear();
   EXPECT_EQ(config, Config{}) << "the table's defaults are those of config.h";
@@ -625,7 +695,7 @@ TEST(Config, lets_the_command_line_win_over_the_environment_over_the_file_over_t
   EXPECT_EQ(origin_of(loaded, "upstreams.vllm.dialect"), "openai by CALLGATE_UPSTREAMS__VLLM__DIALECT");
   EXPECT_EQ(origin_of(loaded, "upstreams.\"my.gpu\".http"), "2 by --set");
   EXPECT_EQ(origin_of(loaded, "listen.hosts"), "[localhost, \"[::1]\", a] by CALLGATE_LISTEN__HOSTS");
-  EXPECT_EQ(origin_of(loaded, "tenancy.unknown"), "absent") << "not in this version";
+  EXPECT_EQ(origin_of(loaded, "runs.lease"), "absent") << "not in this version";
   EXPECT_EQ(loaded.config.retry.base, 4s);
   EXPECT_EQ(loaded.config.listen.hosts, (std::vector<std::string>{"localhost", "[::1]", "a"}));
 }
@@ -658,7 +728,7 @@ TEST(Config, says_what_is_wrong_with_overrides_and_names_them) {
                       {"CALLGATE_XYZ__ABC", "1"},
                       {"CALLGATE_LOG_FORMAT", "text"},
                       {"CALLGATE_RETRY__BULK__", "1"},
-                      {"CALLGATE_TENANCY__UNKNOWN", "refuse"}},
+                      {"CALLGATE_RUNS__ENABLED", "false"}},
       .sets = {"retry.bse=1s", "retry=1", "nonsense", "listen.admin_token=abc", "queue.total=0"},
   };
   EXPECT_EQ(
@@ -667,8 +737,7 @@ TEST(Config, says_what_is_wrong_with_overrides_and_names_them) {
       "CALLGATE_LOG__LEVEL: error: log.level: must be debug, info, warn or error (is loud)\n"
       "CALLGATE_LOG__LEVL: error: names no key; did you mean CALLGATE_LOG__LEVEL?\n"
       "CALLGATE_RETRY__BULK__: error: names no key; two underscores part the levels, as in CALLGATE_LOG__LEVEL\n"
-      "CALLGATE_TENANCY__UNKNOWN: error: tenancy.unknown: not in this version: tenants; remove it or leave it at "
-      "default\n"
+      "CALLGATE_RUNS__ENABLED: error: runs.enabled: not in this version: runs; remove it or leave it at true\n"
       "CALLGATE_XYZ__ABC: error: names no key; two underscores part the levels, as in CALLGATE_LOG__LEVEL\n"
       "--set: error: retry.bse: unknown key; did you mean base?\n"
       "--set: error: retry: cannot be set here; only single values and lists of texts can\n"
@@ -899,9 +968,11 @@ TEST(ConfigExample, has_nothing_later_that_is_there_and_nothing_live_that_is_lat
   collect(YAML::Load(example_text()), {}, live);
   for (const auto& [path, value] : live) {
     std::string pattern = path;
-    for (const std::string_view group : {"upstreams.openai", "default_upstream."}) {
+    for (const std::string_view group : {"upstreams.openai", "default_upstream.", "tenants.default"}) {
       if (path.starts_with(group))
-        pattern = group == "upstreams.openai" ? "upstreams.*" + path.substr(16) : "default_upstream.*";
+        pattern = group == "tenants.default"    ? "tenants.*" + path.substr(15)
+                  : group == "upstreams.openai" ? "upstreams.*" + path.substr(16)
+                                                : "default_upstream.*";
     }
     ASSERT_TRUE(by_name.contains(pattern)) << path;
     EXPECT_EQ(by_name[pattern]->later, "") << path;
@@ -1142,6 +1213,85 @@ TEST(ConfigSchema, takes_what_the_validator_takes) {
     EXPECT_TRUE(parse(text).usable()) << text << joined(lines_of(parse(text)));
     EXPECT_TRUE(check.accepts(json_of(YAML::Load(text)))) << text;
   }
+}
+
+constexpr std::string_view kTenants = R"(
+upstreams:
+  openai:
+    limits: {requests_per_minute: 500, tokens_per_minute: 4000, input_tokens_per_minute: 3000, output_tokens_per_minute: 1000, adaptive: false}
+tenants:
+  search:
+    weight: 2.5
+    lane: interactive
+    keys:
+      - {sha256: "00000000000000000000000000000000000000000000000000000000000000AA"}
+      - sha256: bb00000000000000000000000000000000000000000000000000000000000000
+    limits: {requests_per_minute: 600, tokens_per_minute: 400000, concurrent: 20}
+    models: {allow: ["gpt-5*", "claude-*"]}
+    budget: {daily_usd: "50.00", monthly_usd: "1000", per_run_usd: "0.000000001", warn_at: 0.5}
+  crawler:
+tenancy: {unknown: refuse}
+budget: {time_zone: America/Argentina/Buenos_Aires, status: 429}
+queue: {per_tenant: 7, weights: {interactive: 4, bulk: 0.5}, reserve: 0.25}
+metrics: {tenant_label: false}
+)";
+
+TEST(ConfigTenants, are_read_with_all_that_holds_for_them) {
+  const Loaded loaded = parse(kTenants);
+  ASSERT_EQ(joined(lines_of(loaded)), "");
+  const Config& config = loaded.config;
+  ASSERT_EQ(config.tenants.size(), 3U);
+  EXPECT_EQ(config.tenants[0], gateway::TenantConfig{.name = "crawler"}) << "one that says nothing is there, too";
+  EXPECT_EQ(config.tenants[1], gateway::TenantConfig{.name = "default"});
+  const gateway::TenantConfig search{.name = "search",
+                                     .weight = 2.5,
+                                     .lane = budget::Lane::Interactive,
+                                     .limits = {.requests = 600, .tokens = 400'000},
+                                     .concurrent = 20,
+                                     .keys = {"00000000000000000000000000000000000000000000000000000000000000aa",
+                                              "bb00000000000000000000000000000000000000000000000000000000000000"},
+                                     .models = {"gpt-5*", "claude-*"},
+                                     .budget = {.daily = budget::NanoUsd{50'000'000'000},
+                                                .monthly = budget::NanoUsd{1'000'000'000'000},
+                                                .per_run = budget::NanoUsd{1},
+                                                .warn_at = 0.5}};
+  EXPECT_EQ(config.tenants[2], search);
+  EXPECT_TRUE(config.refuse_unknown);
+  EXPECT_EQ(config.time_zone, "America/Argentina/Buenos_Aires");
+  EXPECT_EQ(config.budget_status, 429);
+  EXPECT_EQ(config.queue.per_tenant, 7U);
+  EXPECT_EQ(config.queue.weights, (Config::Queue::Weights{4, 0.5, 1}));
+  EXPECT_EQ(config.queue.reserve, 0.25);
+  EXPECT_FALSE(config.tenant_label);
+  const auto openai = std::ranges::find(config.upstreams, "openai", &gateway::UpstreamConfig::name);
+  EXPECT_EQ(openai->rates, (budget::RateLimits{500, 4000, 3000, 1000}));
+  EXPECT_FALSE(openai->adaptive);
+  EXPECT_EQ(origin_of(loaded, "tenants.search.keys").substr(0, 12), "[{sha256: 00");
+  EXPECT_EQ(origin_of(loaded, "tenants.crawler.weight"), "1 by default");
+  const json root = schema();
+  EXPECT_TRUE(SchemaCheck{root}.accepts(json_of(YAML::Load(std::string{kTenants}))));
+}
+
+TEST(ConfigTenants, can_be_set_by_variables) {
+  const Loaded loaded = parse("tenants: {web-search: {weight: 2}}\n",
+                              {.environment = {{"CALLGATE_TENANTS__WEB_SEARCH__WEIGHT", "3"},
+                                               {"CALLGATE_TENANTS__DEFAULT__MODELS__ALLOW", "gpt-5*,o3"},
+                                               {"CALLGATE_TENANTS__DEFAULT__BUDGET__DAILY_USD", "1.50"}}});
+  EXPECT_EQ(joined(lines_of(loaded)), "");
+  ASSERT_EQ(loaded.config.tenants.size(), 2U);
+  EXPECT_EQ(loaded.config.tenants[0].models, (std::vector<std::string>{"gpt-5*", "o3"}));
+  EXPECT_EQ(loaded.config.tenants[0].budget.daily, budget::NanoUsd{1'500'000'000});
+  EXPECT_EQ(loaded.config.tenants[1].weight, 3);
+}
+
+// Off loopback only with keys, and then with a word of warning.
+TEST(ConfigTenants, with_keys_that_are_demanded_let_the_data_listener_be_reached_by_others) {
+  const Loaded loaded = parse(std::string{kTenants} + "listen: {data: 0.0.0.0:4600}\n");
+  EXPECT_TRUE(loaded.usable());
+  EXPECT_EQ(joined(lines_of(loaded)),
+            "callgate.yaml:20:16: warning: listen.data: lets keys and prompts cross the network unencrypted; use "
+            "127.0.0.1 or "
+            "unix:/path if that will do\n");
 }
 
 // --- Mutations ----------------------------------------------------------------------------------------------------

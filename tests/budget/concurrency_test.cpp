@@ -1,0 +1,160 @@
+#include "budget/concurrency.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace budget {
+namespace {
+
+using namespace std::chrono_literals;
+
+const TimePoint kNow{1'000s};
+
+Concurrency adaptive(int most) {
+  Concurrency concurrency;
+  concurrency.configure(most, true);
+  return concurrency;
+}
+/// Out of its slow start.
+Concurrency settled(int most) {
+  Concurrency concurrency;
+  concurrency.configure(most, false);
+  concurrency.configure(most, true);
+  return concurrency;
+}
+void succeed(Concurrency& concurrency, int times) {
+  for (int i = 0; i < times; ++i) concurrency.succeeded(concurrency.limit(), kNow);
+}
+
+TEST(Concurrency, a_process_begins_low_and_doubles) {
+  Concurrency concurrency = adaptive(1'000);
+  EXPECT_EQ(concurrency.limit(), 64);
+  succeed(concurrency, 64);
+  EXPECT_EQ(concurrency.limit(), 128);
+  succeed(concurrency, 128);
+  EXPECT_EQ(concurrency.limit(), 256);
+  succeed(concurrency, 10'000);
+  EXPECT_EQ(concurrency.limit(), 1'000);
+  EXPECT_EQ(adaptive(10).limit(), 10);
+}
+
+TEST(Concurrency, the_first_overload_ends_the_slow_start) {
+  Concurrency concurrency = adaptive(1'000);
+  concurrency.overloaded(kNow, 64, kNow + 1s);
+  EXPECT_EQ(concurrency.limit(), 44);
+  succeed(concurrency, 43);
+  EXPECT_EQ(concurrency.limit(), 44);
+  succeed(concurrency, 1);
+  EXPECT_EQ(concurrency.limit(), 45);
+}
+
+TEST(Concurrency, a_cut_counts_once_for_all_that_was_in_flight) {
+  Concurrency concurrency = settled(100);
+  for (int i = 0; i < 100; ++i) concurrency.overloaded(kNow + 1ms * i, 100, kNow + 1s + 1ms * i);
+  EXPECT_EQ(concurrency.limit(), 70);
+  concurrency.overloaded(kNow + 1s, 70, kNow + 2s);  // It began as the cut was made.
+  EXPECT_EQ(concurrency.limit(), 70);
+  concurrency.overloaded(kNow + 1s + 1ms, 70, kNow + 2s);
+  EXPECT_EQ(concurrency.limit(), 49);
+}
+
+TEST(Concurrency, a_cut_is_one_of_what_was_in_flight) {
+  Concurrency half = settled(100);
+  half.overloaded(kNow, 60, kNow);
+  EXPECT_EQ(half.limit(), 42);
+  Concurrency few = settled(100);
+  few.overloaded(kNow, 3, kNow);
+  EXPECT_EQ(few.limit(), 35);
+  Concurrency more = settled(100);
+  more.overloaded(kNow, 1'000, kNow);
+  EXPECT_EQ(more.limit(), 70);
+}
+
+TEST(Concurrency, grows_only_while_it_is_what_limits) {
+  Concurrency concurrency = settled(100);
+  concurrency.overloaded(kNow, 100, kNow);
+  for (int i = 0; i < 1'000; ++i) concurrency.succeeded(55, kNow);
+  EXPECT_EQ(concurrency.limit(), 70);
+  for (int i = 0; i < 70; ++i) concurrency.succeeded(56, kNow);
+  EXPECT_EQ(concurrency.limit(), 71);
+}
+
+TEST(Concurrency, a_reload_clamps_and_does_not_begin_anew) {
+  Concurrency concurrency = adaptive(200);
+  succeed(concurrency, 1'000);
+  concurrency.configure(150, true);
+  EXPECT_EQ(concurrency.limit(), 150);
+  concurrency.overloaded(kNow, 150, kNow);
+  EXPECT_EQ(concurrency.limit(), 105);
+  concurrency.configure(1'000, true);
+  EXPECT_EQ(concurrency.limit(), 105);
+  succeed(concurrency, 105);
+  EXPECT_EQ(concurrency.limit(), 106);
+  concurrency.configure(50, true);
+  EXPECT_EQ(concurrency.limit(), 50);
+}
+
+TEST(Concurrency, a_higher_number_is_reached_as_fast_as_the_first_if_nothing_failed) {
+  Concurrency concurrency = adaptive(100);
+  succeed(concurrency, 100);
+  concurrency.configure(400, true);
+  EXPECT_EQ(concurrency.limit(), 100);
+  succeed(concurrency, 300);
+  EXPECT_EQ(concurrency.limit(), 400);
+}
+
+TEST(Concurrency, a_fixed_number_stays) {
+  Concurrency concurrency;
+  EXPECT_EQ(concurrency.limit(), 0);
+  concurrency.configure(100, false);
+  concurrency.overloaded(kNow, 100, kNow);
+  EXPECT_EQ(concurrency.limit(), 100);
+  concurrency.configure(0, true);
+  concurrency.overloaded(kNow, 100, kNow);
+  concurrency.succeeded(100, kNow);
+  EXPECT_EQ(concurrency.limit(), 0);
+  concurrency.configure(300, true);  // It has been called all the while.
+  EXPECT_EQ(concurrency.limit(), 300);
+  concurrency.configure(-1, true);
+  EXPECT_EQ(concurrency.limit(), 0);
+}
+
+RC_GTEST_PROP(Concurrency, stays_between_one_and_the_configured_number_and_moves_by_its_rule, ()) {
+  int most = *rc::gen::inRange(1, 300);
+  Concurrency concurrency = adaptive(most);
+  TimePoint now = kNow;
+  TimePoint cut = TimePoint::min();
+  const auto steps = *rc::gen::container<std::vector<std::pair<int, int>>>(
+      rc::gen::pair(rc::gen::inRange(0, 100), rc::gen::inRange(0, 400)));
+  for (const auto& [kind, number] : steps) {
+    const int before = concurrency.limit();
+    now += 1ms;
+    if (kind < 80) {
+      concurrency.succeeded(number, now);
+      RC_ASSERT(concurrency.limit() == before || (concurrency.limit() == before + 1 && number * 5 >= before * 4));
+    } else if (kind < 95) {
+      const TimePoint began = now - Milliseconds{number / 20};
+      concurrency.overloaded(began, number, now);
+      if (began <= cut) {
+        RC_ASSERT(concurrency.limit() == before);
+      } else {
+        RC_ASSERT(concurrency.limit() <= std::max(1, before * 7 / 10));
+        RC_ASSERT(concurrency.limit() >= std::max(1, before * 7 / 20));
+        cut = now;
+      }
+    } else {
+      most = 1 + number;
+      concurrency.configure(most, true);
+      RC_ASSERT(concurrency.limit() == std::min(before, most));
+    }
+    RC_ASSERT(concurrency.limit() >= 1);
+    RC_ASSERT(concurrency.limit() <= most);
+  }
+}
+
+}  // namespace
+}  // namespace budget
