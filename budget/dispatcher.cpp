@@ -942,6 +942,16 @@ std::array<LaneState, 3> Dispatcher::lanes(TimePoint now) {
   return all;
 }
 
+std::array<std::size_t, kLimits> Dispatcher::held() const {
+  std::array<std::size_t, kLimits> counts{};
+  for (const auto& [name, one] : tenants_) {
+    for (const Line& line : one->lines) {
+      for (const auto& [place, job] : line.all) ++counts[static_cast<std::size_t>(job->held_by)];
+    }
+  }
+  return counts;
+}
+
 int Dispatcher::in_flight(std::string_view upstream) const {
   const auto found = upstreams_.find(upstream);
   return found == upstreams_.end() ? 0 : found->second.in_flight;

@@ -269,6 +269,8 @@ class Dispatcher {
   [[nodiscard]] std::vector<TenantState> tenants(TimePoint now);
   [[nodiscard]] std::vector<UpstreamLoad> upstreams(TimePoint now);
   [[nodiscard]] std::array<LaneState, 3> lanes(TimePoint now);
+  /// How many wait, by what holds them.
+  [[nodiscard]] std::array<std::size_t, kLimits> held() const;
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
   [[nodiscard]] int in_flight(std::string_view upstream) const;
 

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <expected>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "budget/price.h"
 #include "gateway/config_files.h"
 #include "gateway/config_print.h"
 #include "gateway/config_values.h"
@@ -23,6 +27,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kBodyMax = 64 * 1024;  // Nothing that is asked here has a body; a polite client may send one.
+constexpr std::int64_t kLongestPauseMs = 366LL * 24 * 3'600'000;
 constexpr std::string_view kBearer = "bearer ";
 
 std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -173,15 +178,133 @@ Json json_of(const UpstreamState& state) {
           {"pauses", std::move(pauses)}};
 }
 
+EndpointAnswer told(std::string json) {
+  EndpointAnswer answer;
+  answer.type = "application/json";
+  answer.body = std::move(json);
+  return answer;
+}
+
+/// The parameters of a query, percent-decoded; nothing: it is not well formed, or one stands there twice.
+std::optional<std::map<std::string, std::string>> parameters_of(std::string_view query) {
+  const auto decoded = [](std::string_view text) -> std::optional<std::string> {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '%') {
+        out += text[i] == '+' ? ' ' : text[i];
+        continue;
+      }
+      unsigned value = 0;
+      const auto end = text.data() + std::min(i + 3, text.size());
+      if (i + 2 >= text.size() || std::from_chars(text.data() + i + 1, end, value, 16).ptr != end) return std::nullopt;
+      out += static_cast<char>(value);
+      i += 2;
+    }
+    return out;
+  };
+  std::map<std::string, std::string> all;
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(pair.size() + 1, query.size()));
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    const auto name = decoded(pair.substr(0, equals));
+    const auto value = decoded(pair.substr(std::min(equals + 1, pair.size())));
+    if (!name || !value || !all.emplace(*name, *value).second) return std::nullopt;
+  }
+  return all;
+}
+
+/// What of a query is an order; the error says what is wrong with it.
+std::expected<Order, std::string> order_of(Order::Act act, std::string_view query) {
+  auto given = parameters_of(query);
+  if (!given) return std::unexpected("the query must be name=value&…, each name once, percent-encoded");
+  const auto take = [&](const char* name) {
+    const auto found = given->find(name);
+    if (found == given->end()) return std::string{};
+    std::string value = std::move(found->second);
+    given->erase(found);
+    return value;
+  };
+  Order order;
+  order.act = act;
+  switch (act) {
+    case Order::Act::Cancel: {
+      order.cancel = {.call_id = take("call"), .run_id = take("run_id"), .tenant = take("tenant")};
+      const int named = (order.cancel.call_id.empty() ? 0 : 1) + (order.cancel.run_id.empty() ? 0 : 1);
+      if (named > 1 || (named == 0 && order.cancel.tenant.empty()))
+        return std::unexpected("needs one of call, run_id and tenant (tenant may stand beside run_id)");
+      break;
+    }
+    case Order::Act::Pause:
+    case Order::Act::Resume: {
+      const std::string what = take("what");
+      order.name = take("name");
+      bool known = false;
+      for (const auto one : {budget::Pausable::Tenant, budget::Pausable::Lane, budget::Pausable::Upstream}) {
+        if (budget::name_of(one) != what) continue;
+        order.pausable = one;
+        known = true;
+      }
+      if (!known) return std::unexpected("what must be tenant, lane or upstream");
+      if (order.name.empty()) return std::unexpected("needs name, of the " + what);
+      const std::string time = act == Order::Act::Pause ? take("for_ms") : std::string{};
+      if (!time.empty()) {
+        std::int64_t ms = 0;
+        const auto [end, error] = std::from_chars(time.data(), time.data() + time.size(), ms);
+        if (error != std::errc{} || end != time.data() + time.size() || ms <= 0 || ms > kLongestPauseMs)
+          return std::unexpected("for_ms must be milliseconds, at most a year");
+        order.for_time = std::chrono::milliseconds{ms};
+      }
+      break;
+    }
+    case Order::Act::Grant: {
+      order.name = take("tenant");
+      const std::string period = take("period");
+      order.run_id = take("run_id");
+      std::string usd = take("usd");
+      const bool negative = usd.starts_with('-');
+      const auto amount = budget::parse_usd(std::string_view{usd}.substr(negative ? 1 : 0));
+      bool known = false;
+      for (const auto one : {budget::Period::Day, budget::Period::Month, budget::Period::Run}) {
+        if (budget::name_of(one) != period) continue;
+        order.period = one;
+        known = true;
+      }
+      if (order.name.empty()) return std::unexpected("needs tenant");
+      if (!known) return std::unexpected("period must be day, month or run");
+      if ((order.period == budget::Period::Run) == order.run_id.empty())
+        return std::unexpected("run_id belongs to period=run, and is needed there");
+      if (!amount || amount->value == 0) return std::unexpected("usd must be an amount such as 12.50, or -12.50");
+      order.amount = {negative ? -amount->value : amount->value};
+      break;
+    }
+  }
+  if (!given->empty()) return std::unexpected("does not know " + given->begin()->first);
+  return order;
+}
+
+EndpointAnswer act(const AdminSources& sources, Order::Act which, std::string_view query, std::string_view unknown) {
+  const auto order = order_of(which, query);
+  if (!order) return problem(400, "Bad request", "This order " + order.error() + ".");
+  const auto result = sources.act(*order);
+  if (!result) return no_answer();
+  if (!result->known) return problem(404, "Not found", unknown);
+  return json_answer(200, {{"done", true}, {"count", result->count}});
+}
+
+struct Asked {
+  std::string_view rest;   // Of a path that has more below.
+  std::string_view query;
+};
 struct Call {
   std::string_view method;
   std::string_view path;  // With a slash at its end: of all that is below, which is `rest`.
-  EndpointAnswer (*answer)(const AdminSources& sources, std::string_view rest);
+  EndpointAnswer (*answer)(const AdminSources& sources, const Asked& asked);
 };
 constexpr Call kCalls[] = {
     {"POST",
      "/v1/reload",
-     [](const AdminSources& sources, std::string_view /*rest*/) {
+     [](const AdminSources& sources, const Asked& /*asked*/) {
        const std::optional<ReloadReport> report = sources.reload();
        if (!report) return no_answer();
        if (report->result != ReloadReport::Result::Refused) return json_answer(200, json_of(*report));
@@ -192,7 +315,7 @@ constexpr Call kCalls[] = {
      }},
     {"GET",
      "/v1/config",
-     [](const AdminSources& sources, std::string_view /*rest*/) {
+     [](const AdminSources& sources, const Asked& /*asked*/) {
        const auto settings = sources.settings();
        if (!settings) return no_answer();
        EndpointAnswer answer;
@@ -202,7 +325,7 @@ constexpr Call kCalls[] = {
      }},
     {"GET",
      "/v1/upstreams",
-     [](const AdminSources& sources, std::string_view /*rest*/) {
+     [](const AdminSources& sources, const Asked& /*asked*/) {
        const auto states = sources.upstreams();
        if (!states) return no_answer();
        Json upstreams = Json::array();
@@ -211,25 +334,57 @@ constexpr Call kCalls[] = {
      }},
     {"GET",
      "/v1/calls/",
-     [](const AdminSources& sources, std::string_view rest) {
-       const auto told = sources.call(rest);
-       if (!told) return no_answer();
-       if (told->empty())
+     [](const AdminSources& sources, const Asked& asked) {
+       auto json = sources.call(asked.rest);
+       if (!json) return no_answer();
+       if (json->empty())
          return problem(404, "Not found", "No such call is among the last 500 that ended; the log has its line.");
-       EndpointAnswer answer;
-       answer.type = "application/json";
-       answer.body = *told;
-       return answer;
+       return told(std::move(*json));
+     }},
+    {"GET",
+     "/v1/status",
+     [](const AdminSources& sources, const Asked& /*asked*/) {
+       const auto snapshot = sources.status();
+       return snapshot ? told(status_json(*snapshot)) : no_answer();
+     }},
+    {"GET",
+     "/v1/budgets",
+     [](const AdminSources& sources, const Asked& /*asked*/) {
+       const auto snapshot = sources.status();
+       return snapshot ? told(budgets_json(*snapshot)) : no_answer();
+     }},
+    {"POST",
+     "/v1/budgets/grant",
+     [](const AdminSources& sources, const Asked& asked) {
+       return act(sources,
+                  Order::Act::Grant,
+                  asked.query,
+                  "This tenant has no such limit (tenants.*.budget), so there is nothing to add to.");
+     }},
+    {"POST",
+     "/v1/cancel",
+     [](const AdminSources& sources, const Asked& asked) {
+       return act(sources, Order::Act::Cancel, asked.query, "No such call is under way.");
+     }},
+    {"POST",
+     "/v1/pause",
+     [](const AdminSources& sources, const Asked& asked) {
+       return act(sources, Order::Act::Pause, asked.query, "There is no such tenant, lane or upstream.");
+     }},
+    {"POST",
+     "/v1/resume",
+     [](const AdminSources& sources, const Asked& asked) {
+       return act(sources, Order::Act::Resume, asked.query, "It is not paused.");
      }},
     {"GET",
      "/v1/unknown-answers",
-     [](const AdminSources& sources, std::string_view /*rest*/) {
+     [](const AdminSources& sources, const Asked& /*asked*/) {
        const auto list = sources.unknown_answers();
        return list ? json_answer(200, json_of(*list)) : no_answer();
      }},
     {"GET",
      "/v1/version",
-     [](const AdminSources& /*sources*/, std::string_view /*rest*/) {
+     [](const AdminSources& /*sources*/, const Asked& /*asked*/) {
        return json_answer(200, {{"version", CALLGATE_VERSION}});
      }},
 };
@@ -314,7 +469,7 @@ class AdminServer::Impl {
       if (call.path != request.path && !below) continue;
       const std::string_view rest =
           std::string_view{request.path}.substr(std::min(call.path.size(), request.path.size()));
-      if (call.method == request.method) return call.answer(sources_, rest);
+      if (call.method == request.method) return call.answer(sources_, {rest, request.query});
       methods += (methods.empty() ? "" : ", ") + std::string{call.method};
     }
     if (!methods.empty()) {

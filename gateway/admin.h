@@ -4,10 +4,19 @@
 //   POST /v1/reload             read the configuration again
 //   GET  /v1/config             what holds, and who decided it
 //   GET  /v1/upstreams          how each of them is: breakers, pauses, keys, retries left
+//   GET    /v1/status             tenants, lanes, upstreams, who waits and who holds what
+//   GET    /v1/budgets            money by tenant and period
+//   POST   /v1/budgets/grant      ?tenant=&period=day|month|run[&run_id=]&usd=
+//   POST   /v1/cancel             ?call=ID | ?run_id=R | ?tenant=T
+//   POST   /v1/pause              ?what=tenant|lane|upstream&name=N[&for_ms=MS]
+//   POST   /v1/resume             ?what=…&name=N
 //   GET  /v1/calls/ID           what became of a call a moment ago, attempt by attempt
 //   GET  /v1/unknown-answers    what providers said and no rule knew
 //   GET  /v1/version
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,9 +24,10 @@
 #include <vector>
 
 #include "budget/health.h"
-
 #include "gateway/config.h"
+#include "gateway/live_calls.h"
 #include "gateway/reload.h"
+#include "gateway/status.h"
 #include "gateway/unknown_answers.h"
 
 namespace gateway {
@@ -35,6 +45,22 @@ struct UpstreamState {
   budget::TimePoint now{};
 };
 
+/// What an operator wants done.
+struct Order {
+  enum class Act : std::uint8_t { Cancel, Pause, Resume, Grant } act{};
+  CancelWhat cancel{};
+  budget::Pausable pausable{};
+  std::string name{};  // Of what is paused; of a grant the tenant.
+  std::optional<std::chrono::milliseconds> for_time{};
+  budget::Period period{};
+  std::string run_id{};
+  budget::NanoUsd amount{};
+};
+struct OrderResult {
+  bool known = true;      // There is such a thing.
+  std::size_t count = 0;  // Calls told to end; of a resume 1 if it was paused.
+};
+
 /// The functions are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not
 /// answer.
 struct AdminSources {
@@ -44,6 +70,8 @@ struct AdminSources {
   /// As JSON; empty: no such call.
   std::function<std::optional<std::string>(std::string_view call_id)> call;
   std::function<std::optional<UnknownAnswers::List>()> unknown_answers;
+  std::function<std::optional<StatusSnapshot>()> status;
+  std::function<std::optional<OrderResult>(const Order& order)> act;
   Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };
 

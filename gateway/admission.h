@@ -40,6 +40,7 @@ class DispatchAdmission final : public Admission {
   [[nodiscard]] budget::Expected expected(const budget::Candidate& way, const budget::Sizes& sizes) override {
     return dispatcher_.estimator().expect(way.upstream, way.model, sizes);
   }
+  [[nodiscard]] std::optional<double> warned_share(std::string_view tenant, std::string_view run_id) override;
   void proved(Admitted& admitted) override;
   void ended(Admitted& admitted, const budget::Ended& end) override;
   void announced(const Admitted& admitted, std::span<const classifier::AnnouncedLimit> limits) override;
@@ -53,8 +54,8 @@ class DispatchAdmission final : public Admission {
   [[nodiscard]] std::vector<budget::TenantState> tenants() { return dispatcher_.tenants(runtime_.now()); }
   [[nodiscard]] std::vector<budget::UpstreamLoad> upstreams() { return dispatcher_.upstreams(runtime_.now()); }
   [[nodiscard]] std::array<budget::LaneState, 3> lanes() { return dispatcher_.lanes(runtime_.now()); }
+  [[nodiscard]] std::array<std::size_t, budget::kLimits> held() const { return dispatcher_.held(); }
   [[nodiscard]] std::vector<budget::BudgetState> budgets();
-  [[nodiscard]] std::optional<double> warned_share(std::string_view tenant, std::string_view run_id);
   [[nodiscard]] int in_use(std::string_view upstream) const { return dispatcher_.in_flight(upstream); }
   [[nodiscard]] std::size_t waiting() const { return asleep_.size(); }
 

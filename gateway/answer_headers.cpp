@@ -87,6 +87,15 @@ void add_our_headers(Headers& headers, const CallRecord& record, std::size_t att
   headers.push_back({"Callgate-Upstream", record.upstream});
   headers.push_back({"Callgate-Attempts", text_of(static_cast<std::int64_t>(attempts))});
   headers.push_back({"Callgate-Queue-Ms", text_of(std::chrono::duration_cast<milliseconds>(record.queued).count())});
+  std::string waits;
+  for (std::size_t i = 0; i < record.waits.size(); ++i) {
+    const auto time = std::chrono::duration_cast<milliseconds>(record.waits[i]).count();
+    if (time > 0) waits.append(waits.empty() ? "" : ", ").append(budget::kWaitNames[i]).append("=" + text_of(time));
+  }
+  if (!waits.empty()) headers.push_back({"Callgate-Waits-Ms", std::move(waits)});
+  if (record.budget_share) {
+    headers.push_back({"Callgate-Budget-Spent", text_of(static_cast<std::int64_t>(*record.budget_share * 100)) + "%"});
+  }
   if (cls != classifier::Class::None) {
     headers.push_back({"Callgate-Class", std::string{classifier::name_of(cls)}});
   }

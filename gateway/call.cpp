@@ -8,6 +8,7 @@
 
 #include "gateway/answer_headers.h"
 #include "gateway/attempt.h"
+#include "gateway/live_calls.h"
 #include "gateway/memo_key.h"
 #include "gateway/pricing.h"
 
@@ -518,6 +519,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       co_return refused(call, record, admission.error(), services.runtime.now());
     }
     Admitted admitted = std::move(*admission);
+    if (!worst.empty()) record.budget_share = services.admission.warned_share(call.tenant, call.run_id);
     const budget::Candidate& way = call.candidates[admitted.candidate];
     if (number == 1) first_began = services.runtime.now();
     if (failed) record.attempts.back().next = way.upstream == record.upstream ? "retry" : "failover";
@@ -526,12 +528,17 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       if (call.candidates[i].upstream == way.upstream) tried[i] = 1;
     }
 
+    if (call.live) {
+      call.live->upstream = way.upstream;
+      call.live->attempt = number;
+    }
     OpenRow row{call.id, number, way.upstream};
     co_await services.ledger.open(row, signal);
 
     // From here the attempt's own row is open and must end, whatever happens.
     const bool hinted = failed && failed->verdict.retry_after.has_value();
     Attempt attempt = co_await try_once(call, number, admitted, services, caller, signal, record);
+    if (call.live) call.live->upstream.clear();
     attempt.row.waited_before = std::chrono::duration_cast<milliseconds>(slept.time);
     attempt.row.waited_for = slept.most_for;
     if (hinted && slept.most_for != ledger::WaitedFor::Nothing)

@@ -21,6 +21,8 @@
 
 namespace gateway {
 
+struct LiveCall;
+
 /// One upstream as calls see it. Immutable: a reload makes a new one, calls under way keep theirs.
 struct Target {
   UpstreamConfig config{};
@@ -92,6 +94,7 @@ struct Call {
   bool hide_usage = false;                        // We asked for usage in the stream; the caller had not.
   TimePoint deadline = TimePoint::max();          // The whole call.
   TimePoint first_content_by = TimePoint::max();  // Until then the caller's SDK waits for a first byte.
+  LiveCall* live = nullptr;                       // Where it is told how far it has come; may be null.
 };
 
 /// Plays the call to its end: exactly one outcome, one ended row, one end of the answer. Never throws.

@@ -291,7 +291,10 @@ class Endpoint::Impl {
     if (connection.in.size() < connection.whole) return;
     EndpointRequest request;
     request.method = connection.head->method;
-    request.path = connection.head->target.substr(0, connection.head->target.find('?'));
+    const std::string& target = connection.head->target;
+    const std::size_t mark = std::min(target.find('?'), target.size());
+    request.path = target.substr(0, mark);
+    if (mark < target.size()) request.query = target.substr(mark + 1);
     request.authority = connection.head->authority;
     request.headers = connection.head->headers;
     request.spare_memory = bytes_to_send() > kAnswersMax;

@@ -18,6 +18,7 @@ namespace gateway {
 struct EndpointRequest {
   std::string method{};
   std::string path{};             // Without the query.
+  std::string query{};            // Behind the question mark, as it stands there.
   std::string authority{};        // What Host says.
   classifier::Headers headers{};  // As in RequestHead.
   bool spare_memory = false;      // Many answers wait in memory for slow readers: give no large one.

@@ -15,6 +15,10 @@ namespace gateway {
 namespace {
 
 constexpr std::size_t kPathMax = 256;  // Of a path in the log.
+constexpr std::string_view kOwnCalls = "/callgate/v1/calls/";
+
+/// Our own API for workers, under the reserved name.
+bool is_own_api(std::string_view target) { return target.starts_with(kOwnCalls); }
 
 budget::RetryPolicy retry_of(const Config::Retry& retry, const LaneRetry& lane) {
   return {.attempts = lane.attempts,
@@ -145,6 +149,56 @@ std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) 
   return {std::move(answer.head), std::move(answer.body)};
 }
 
+std::pair<AnswerHead, std::string> Front::own_api(const Inbound& request, const TenantConfig& tenant) {
+  const std::string_view path = std::string_view{request.target}.substr(0, request.target.find('?'));
+  const CancelWhat what{.call_id = std::string{path.substr(kOwnCalls.size())}, .run_id = {}, .tenant = tenant.name};
+  AnswerHead head;
+  std::string body;
+  // Another tenant's call is none that one could know of.
+  if (request.method != "DELETE") {
+    head.status = 405;
+    head.headers.push_back({"Allow", "DELETE"});
+    body = R"({"title":"Method not allowed","status":405,"detail":"A call is cancelled here, by DELETE."})";
+  } else if (live_.cancel(what) == 0) {
+    head.status = 404;
+    body = R"({"title":"Not found","status":404,)"
+           R"("detail":"No such call of this tenant is under way: it has ended, or its id is another."})";
+  } else {
+    acted({.act = "cancel", .what = "call", .name = what.call_id, .count = 1, .until = {}});
+    head.status = 202;
+    body = R"({"cancelled":1})";
+  }
+  const bool good = head.status < 300;
+  head.headers.push_back({"Content-Type", good ? "application/json" : "application/problem+json"});
+  body += '\n';
+  return {std::move(head), std::move(body)};
+}
+
+std::size_t Front::cancel(const CancelWhat& what) {
+  const std::size_t count = live_.cancel(what);
+  const bool by_call = !what.call_id.empty();
+  const bool by_run = !by_call && !what.run_id.empty();
+  acted({.act = "cancel",
+         .what = by_call ? "call" : (by_run ? "run_id" : "tenant"),
+         .name = by_call ? what.call_id : (by_run ? what.run_id : what.tenant),
+         .count = count,
+         .until = {}});
+  return count;
+}
+
+void Front::acted(const OperatorAct& act) {
+  metrics_.operator_act(act.act, act.what);
+  log_.line(Config::Log::Level::Info,
+            "operator",
+            "somebody has taken a hand in it",
+            {{"act", act.act},
+             {"what", act.what},
+             {"name", act.name},
+             {"count", static_cast<std::int64_t>(act.count)},
+             {"value", act.until}},
+            services_.runtime.wall_now());
+}
+
 task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   RefusedRequest refused;
   refused.target = request.target;
@@ -167,6 +221,11 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   // Who may not be here is not told which upstreams there are, so this comes before a wrong address.
   if (!tenant) refuse_with(tenant.error().status, tenant.error().code, tenant.error().message);
   if (tenant) refused.tenant = (*tenant)->name;
+  if (refused.message.empty() && is_own_api(request.target)) {
+    auto [head, body] = own_api(request, **tenant);
+    co_await caller.answer(std::move(head), body);
+    co_return;
+  }
   if (!addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
   if (!keys.empty() && addressed) {
     const auto step = std::ranges::find_if(addressed->route->steps,
@@ -233,9 +292,17 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   choose_ways(call, addressed->query);
 
   metrics_.call_began(call.route->name, call.lane);
-  ++active_;
+  LiveCalls::Entry live{live_,
+                        {.id = call.id,
+                         .tenant = call.tenant,
+                         .run_id = call.run_id,
+                         .route = call.route->name,
+                         .model = call.facts.model,
+                         .lane = call.lane,
+                         .since = call.request.arrived,
+                         .signal = &signal}};
+  call.live = &*live;
   CallRecord record = co_await run_call(std::move(call), services_, caller, signal);
-  --active_;
   metrics_.call_ended(record);
   if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty() && !record.attempts.empty())
     metrics_.retry_denied(record.upstream, record.reason);

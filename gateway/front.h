@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/addressing.h"
+#include "gateway/live_calls.h"
 #include "gateway/log.h"
 #include "gateway/metrics.h"
 #include "gateway/recent_calls.h"
@@ -13,6 +14,15 @@
 #include "gateway/tenants.h"
 
 namespace gateway {
+
+/// What somebody has done by hand.
+struct OperatorAct {
+  std::string_view act{};   // "cancel", "pause", "resume", "grant"
+  std::string_view what{};  // "call", "run_id", "tenant", "lane", "upstream", "day", …
+  std::string_view name{};
+  std::size_t count = 0;    // Calls that were told to end.
+  std::string until{};      // Pauses: RFC 3339, or "resumed"; of a grant how much.
+};
 
 /// I/O thread only.
 class Front {
@@ -24,18 +34,26 @@ class Front {
 
   task<void> serve(Inbound request, Caller& caller, Signal& signal);
   /// Calls being played.
-  [[nodiscard]] std::size_t active() const { return active_; }
+  [[nodiscard]] std::size_t active() const { return live_.size(); }
+  [[nodiscard]] const LiveCalls& live() const { return live_; }
+  /// How many calls are told to end; counted and logged.
+  std::size_t cancel(const CancelWhat& what);
+  /// Counts and logs what an operator or a worker has done by hand.
+  void acted(const OperatorAct& act);
   [[nodiscard]] std::pair<AnswerHead, std::string> refuse(const RefusedRequest& refused);
 
  private:
+  /// DELETE /callgate/v1/calls/{id}: a worker takes back a call of its own tenant.
+  [[nodiscard]] std::pair<AnswerHead, std::string> own_api(const Inbound& request, const TenantConfig& tenant);
+
   Services services_;
   Metrics& metrics_;
   Log& log_;
   RecentCalls& recent_;
+  LiveCalls live_{};
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
   std::shared_ptr<const Tenants> tenants_{};
-  std::size_t active_ = 0;
 };
 
 [[nodiscard]] std::shared_ptr<const Directory> directory_of(const Config& config);

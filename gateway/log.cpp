@@ -31,6 +31,18 @@ constexpr std::array kCallMessages = {
     "call answered"sv, "call failed"sv, "call refused"sv, "call cancelled"sv, "call drained"sv, "call crashed"sv};
 static_assert(kCallMessages.size() == kOutcomeNames.size());
 
+// As budget::kWaitNames.
+constexpr std::array kWaitFields = {"wait_queue_ms"sv,
+                                    "wait_concurrency_ms"sv,
+                                    "wait_rate_ms"sv,
+                                    "wait_pause_ms"sv,
+                                    "wait_breaker_ms"sv,
+                                    "wait_retry_budget_ms"sv,
+                                    "wait_backoff_ms"sv,
+                                    "wait_budget_ms"sv,
+                                    "wait_operator_ms"sv};
+static_assert(kWaitFields.size() == budget::kWaits);
+constexpr std::chrono::milliseconds kWorthTelling{1};  // Shorter waits are none.
 constexpr std::size_t kWaitingMax = 2 * 1024 * 1024;
 constexpr std::size_t kKeptCapacity = 256 * 1024;
 // At most so often is the thread woken. A wake-up costs more than the line itself.
@@ -270,6 +282,9 @@ void write_call(Fields fields, const CallRecord& record) {
   fields.close_list();
   fields.ms("queue_ms", record.queued);
   fields.ms("backoff_ms", record.backed_off);
+  for (std::size_t i = 0; i < record.waits.size(); ++i) {
+    if (record.waits[i] >= kWorthTelling) fields.ms(kWaitFields[i], record.waits[i]);
+  }
   record.first_content ? fields.ms("first_content_ms", *record.first_content) : fields.unknown("first_content_ms");
   fields.ms("duration_ms", record.duration);
   fields.number("bytes_in", record.bytes_in);

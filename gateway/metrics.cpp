@@ -204,9 +204,15 @@ constexpr std::array kFirstTokenBuckets = {.05, .1, .2, .4, .6, .8, 1., 1.5, 2.5
 constexpr std::array kBackoffBuckets = {.05, .1, .25, .5, 1., 2.5, 5., 10., 20., 30., 60., 120., 600.};
 constexpr std::array kQueueBuckets = {.001, .005, .025, .1, .5, 1., 2.5, 5., 10., 30., 60., 120., 300., 600., 1800.};
 
+constexpr std::chrono::milliseconds kWorthTelling{1};  // Shorter waits are none.
+
 constexpr std::array<std::string_view, 0> kNoWords{};
 constexpr std::string_view kNoModel = "_none";  // Calls that name no model, such as a list of models.
 constexpr std::array kBreakerStates = {"opened"sv, "closed"sv};
+constexpr std::array kPeriods = {"day"sv, "month"sv, "run"sv};
+constexpr std::array kBudgetEvents = {"warned"sv, "exhausted"sv};
+constexpr std::array kTokenSides = {"input"sv, "output"sv};
+constexpr std::array kRatioBuckets = {.1, .25, .5, .75, .9, 1.1, 1.33, 2., 4., 10.};  // Expected by true.
 constexpr std::array kSeenBy = {"sdk"sv, "memo"sv};
 enum class SeenBy : std::uint8_t { Sdk, Memo };
 constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
@@ -216,6 +222,8 @@ constexpr std::array kKinds = {"input"sv, "cache_read"sv, "cache_write"sv, "outp
 constexpr std::array kCostSources = {"provider"sv, "table"sv, "table_plain"sv, "fallback"sv};
 enum class Side : std::uint8_t { Caller, Upstream, Gateway };
 constexpr std::array kSides = {"caller"sv, "upstream"sv, "gateway"sv};
+
+double usd_of(budget::NanoUsd amount) { return static_cast<double>(amount.value) / 1e9; }
 
 /// In a vocabulary that was made from that enum's names.
 template <typename Enum>
@@ -293,7 +301,7 @@ class Metrics::Impl {
 
   void call_ended(const CallRecord& record) {
     const Id upstream = upstreams_.id_of(record.upstream);
-    const Id tenant = tell_tenants_ ? tenants_.id_of(record.tenant) : kOther;
+    const Id tenant = tenant_of(record.tenant);
     const Id model = model_of(record);
 
     calls_in_flight_.at({upstreams_.id_of(record.route), id_of(record.lane)}).Decrement();
@@ -305,6 +313,10 @@ class Metrics::Impl {
     count_cost(record, model, tenant);
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
+    for (std::size_t wait = 0; wait < record.waits.size(); ++wait) {
+      if (record.waits[wait] < kWorthTelling) continue;
+      waits_.at({id_of(record.lane), id_of(static_cast<budget::Wait>(wait))}).Observe(seconds(record.waits[wait]));
+    }
     if (record.outcome == Outcome::Refused)
       refusals_.at({limits_.learn(record.limit.empty() ? record.reason : record.limit)}).Increment();
     if (record.sdk_retry) caller_retries_.at({tenant, id_of(SeenBy::Sdk)}).Increment();
@@ -385,6 +397,53 @@ class Metrics::Impl {
     }
     breakers_shown_ = std::move(open);
   }
+  void loads(const std::vector<budget::UpstreamLoad>& upstreams, const std::vector<budget::TenantState>& tenants,
+             const std::vector<budget::BudgetState>& budgets) {
+    for (const budget::UpstreamLoad& one : upstreams) {
+      const Id upstream = upstreams_.id_of(one.name);
+      upstream_in_flight_.at({upstream}).Set(one.in_flight);
+      concurrency_limit_.at({upstream}).Set(one.limit);
+      double least = 1;
+      for (const auto& group : one.groups) least = std::min(least, group.share);
+      rate_share_.at({upstream}).Set(least);
+      upstream_paused_.at({upstream}).Set(one.paused_until ? 1 : 0);
+    }
+    for (const budget::TenantState& one : tenants) {
+      const Id tenant = tenant_of(one.name);
+      if (tenant == kOther) continue;  // Sums of others would overwrite each other.
+      tenant_in_flight_.at({tenant}).Set(one.in_flight);
+      tenant_waiting_.at({tenant}).Set(static_cast<double>(one.waiting[0] + one.waiting[1] + one.waiting[2]));
+      tenant_paused_.at({tenant}).Set(one.paused_until ? 1 : 0);
+    }
+    for (const budget::BudgetState& one : budgets) {
+      const Id tenant = tenant_of(one.tenant);
+      if (one.period == budget::Period::Run || tenant == kOther) continue;  // Their ids are without number.
+      const Id period = periods_.id_of(budget::name_of(one.period));
+      budget_limit_.at({tenant, period}).Set(usd_of(one.limit));
+      budget_spent_.at({tenant, period}).Set(usd_of(one.spent));
+      budget_held_.at({tenant, period}).Set(usd_of(one.held));
+      if (one.resets) budget_resets_.at({tenant, period}).Set(unix_seconds(*one.resets));
+    }
+  }
+  void budget_event(const budget::SpendEvent& event) {
+    const bool warned = event.kind == budget::SpendEvent::Kind::Warned;
+    budget_events_
+        .at({tenant_of(event.tenant),
+             periods_.id_of(budget::name_of(event.period)),
+             budget_event_words_.id_of(kBudgetEvents[warned ? 0 : 1])})
+        .Increment();
+  }
+  void operator_act(std::string_view act, std::string_view what) {
+    operator_acts_.at({acts_.learn(act), targets_.learn(what)}).Increment();
+  }
+  void estimated(const budget::Expected& guess, const budget::Expected& truth) {
+    const auto ratio = [](std::int64_t guessed, std::int64_t counted) {
+      return static_cast<double>(std::max<std::int64_t>(guessed, 1)) /
+             static_cast<double>(std::max<std::int64_t>(counted, 1));
+    };
+    estimate_ratio_.at({token_sides_.id_of(kTokenSides[0])}).Observe(ratio(guess.input, truth.input));
+    estimate_ratio_.at({token_sides_.id_of(kTokenSides[1])}).Observe(ratio(guess.output, truth.output));
+  }
   void key_read(std::string_view upstream, std::string_view credential, bool good) {
     key_file_good_.at({upstreams_.id_of(upstream), credentials_.id_of(credential)}).Set(good ? 1 : 0);
   }
@@ -419,6 +478,8 @@ class Metrics::Impl {
   }
 
  private:
+  Id tenant_of(std::string_view name) { return tell_tenants_ ? tenants_.id_of(name) : kOther; }
+
   Id model_of(const CallRecord& record) {
     if (record.model.empty()) return no_model_;
     if (record.outcome == Outcome::Answered && record.cls == classifier::Class::None) {
@@ -557,6 +618,12 @@ class Metrics::Impl {
   Vocabulary sides_{kSides};
   Vocabulary seen_by_{kSeenBy};
   Vocabulary breaker_states_{kBreakerStates};
+  Vocabulary waits_words_{budget::kWaitNames};
+  Vocabulary periods_{kPeriods};
+  Vocabulary budget_event_words_{kBudgetEvents};
+  Vocabulary token_sides_{kTokenSides};
+  Vocabulary acts_{kNoWords, kWordsLearned};
+  Vocabulary targets_{kNoWords, kWordsLearned};
   Vocabulary credentials_{kNoWords, kCredentialsLearned};
   Vocabulary versions_{kVersions};
   Vocabulary reload_results_{kReloadResults};
@@ -570,6 +637,7 @@ class Metrics::Impl {
   const Label class_{"class", &classes_};
   const Label outcome_{"outcome", &outcomes_};
   const Label lane_{"lane", &lanes_};
+  const Label period_{"period", &periods_};
   const Label credential_{"credential", &credentials_};
 
   // The table: name, help, labels. docs/metrics.md says more of each.
@@ -622,6 +690,35 @@ class Metrics::Impl {
   Gauges queue_depth_ = gauges("callgate_queue_depth", "Calls that wait for their turn.", {lane_});
   Histograms queue_wait_ =
       histograms("callgate_queue_wait_seconds", "How long calls waited for their turns.", {lane_}, kQueueBuckets);
+  Histograms waits_ = histograms("callgate_wait_seconds",
+                                 "How long calls waited, by what for; the kinds do not overlap.",
+                                 {lane_, {"wait", &waits_words_}}, kQueueBuckets);
+  Gauges upstream_in_flight_ =
+      gauges("callgate_upstream_in_flight", "Attempts that have a place at an upstream.", {upstream_});
+  Gauges concurrency_limit_ = gauges("callgate_upstream_concurrency_limit",
+                                     "How many it may have at present; 0: no limit.", {upstream_});
+  Gauges rate_share_ = gauges("callgate_upstream_rate_share",
+                              "What 429s have left of its rate, of the limit group that has least.", {upstream_});
+  Gauges upstream_paused_ =
+      gauges("callgate_upstream_paused", "1 while an operator has paused it, else 0.", {upstream_});
+  Gauges tenant_in_flight_ = gauges("callgate_tenant_in_flight", "A tenant's attempts in flight.", {tenant_});
+  Gauges tenant_waiting_ = gauges("callgate_tenant_waiting", "A tenant's calls that wait.", {tenant_});
+  Gauges tenant_paused_ = gauges("callgate_tenant_paused", "1 while an operator has paused it, else 0.", {tenant_});
+  Gauges budget_limit_ =
+      gauges("callgate_budget_limit_usd", "What a tenant may spend, grants included.", {tenant_, period_});
+  Gauges budget_spent_ = gauges("callgate_budget_spent_usd", "What it has spent.", {tenant_, period_});
+  Gauges budget_held_ =
+      gauges("callgate_budget_held_usd", "What attempts in flight have put aside of it.", {tenant_, period_});
+  Gauges budget_resets_ = gauges("callgate_budget_reset_timestamp_seconds", "When it begins anew, in Unix time.",
+                                 {tenant_, period_});
+  Counters budget_events_ =
+      counters("callgate_budget_events_total", "Times that a budget was spent as far as warn_at, or wholly.",
+               {tenant_, period_, {"event", &budget_event_words_}});
+  Counters operator_acts_ = counters("callgate_operator_acts_total", "What was done by hand.",
+                                     {{"act", &acts_}, {"what", &targets_}});
+  Histograms estimate_ratio_ =
+      histograms("callgate_token_estimate_ratio", "Tokens that were expected of an answered attempt, by those it took.",
+                 {{"kind", &token_sides_}}, kRatioBuckets);
   Counters refusals_ =
       counters("callgate_refusals_total", "Calls that we refused, by what was in the way.", {{"limit", &limits_}});
   Counters requests_refused_ = counters("callgate_requests_refused_total",
@@ -690,6 +787,20 @@ void Metrics::health_event(const budget::HealthEvent& event) { impl_->health_eve
 void Metrics::health(const std::vector<budget::UpstreamHealth>& upstreams) { impl_->health(upstreams); }
 void Metrics::key_read(std::string_view upstream, std::string_view credential, bool good) {
   impl_->key_read(upstream, credential, good);
+}
+void Metrics::loads(const std::vector<budget::UpstreamLoad>& upstreams,
+                    const std::vector<budget::TenantState>& tenants,
+                    const std::vector<budget::BudgetState>& budgets) {
+  impl_->loads(upstreams, tenants, budgets);
+}
+void Metrics::budget_event(const budget::SpendEvent& event) {
+  impl_->budget_event(event);
+}
+void Metrics::operator_act(std::string_view act, std::string_view what) {
+  impl_->operator_act(act, what);
+}
+void Metrics::estimated(const budget::Expected& guess, const budget::Expected& truth) {
+  impl_->estimated(guess, truth);
 }
 void Metrics::draining(bool on) { impl_->draining(on); }
 void Metrics::live(const LiveFigures& figures) { impl_->live(figures); }

@@ -53,6 +53,12 @@ class Metrics {
   void health_event(const budget::HealthEvent& event);
   void health(const std::vector<budget::UpstreamHealth>& upstreams);
   void key_read(std::string_view upstream, std::string_view credential, bool good);
+  /// How full everything is; called a few times a second.
+  void loads(const std::vector<budget::UpstreamLoad>& upstreams, const std::vector<budget::TenantState>& tenants,
+             const std::vector<budget::BudgetState>& budgets);
+  void budget_event(const budget::SpendEvent& event);
+  void operator_act(std::string_view act, std::string_view what);
+  void estimated(const budget::Expected& guess, const budget::Expected& truth);
   void draining(bool on);
   void live(const LiveFigures& figures);
   /// A configuration was read again; `result` of kReloadResults. The first one, at the start, is not counted.

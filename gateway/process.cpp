@@ -22,6 +22,7 @@
 #include "gateway/admission.h"
 #include "gateway/front.h"
 #include "gateway/health.h"
+#include "gateway/json_out.h"
 #include "gateway/key_files.h"
 #include "gateway/loop_door.h"
 #include "gateway/memory_ledger.h"
@@ -48,6 +49,7 @@ constexpr milliseconds kLoopPatience{3'000};
 constexpr milliseconds kReloadPatience{5'000};
 // Of what a reload changed, a log line names so many keys.
 constexpr std::size_t kKeysNamed = 20;
+constexpr std::size_t kCallsTold = 200;  // Of those under way.
 constexpr double kBufferedShare = 0.4;
 constexpr std::string_view kStandardInput = "-";
 
@@ -143,6 +145,9 @@ class Sidecar {
   ServerOptions server_options() const {
     ServerOptions options;
     options.address = config().listen.data;
+    // Then each call must show an issued key, or Tenants refuses it; that there are keys, the configuration's check
+    // says.
+    if (config().refuse_unknown) options.reach = Reach::Anybody;
     options.hosts = config().listen.hosts;
     options.limits = config().limits;
     options.buffered_bytes = buffered_bytes(config());
@@ -198,8 +203,75 @@ class Sidecar {
       if (!door_.run([&] { list = unknown_.list(); }, kLoopPatience)) return std::nullopt;
       return list;
     };
+    sources.status = [this]() -> std::optional<StatusSnapshot> {
+      StatusSnapshot snapshot;
+      if (!door_.run([&] { snapshot = status(); }, kLoopPatience)) return std::nullopt;
+      return snapshot;
+    };
+    sources.act = [this](const Order& order) -> std::optional<OrderResult> {
+      OrderResult result;
+      if (!door_.run([&] { result = act(order); }, kLoopPatience)) return std::nullopt;
+      return result;
+    };
     sources.environment = source_.overrides.environment;
     return sources;
+  }
+  StatusSnapshot status() {
+    StatusSnapshot snapshot;
+    snapshot.now = runtime_.now();
+    snapshot.wall = runtime_.wall_now();
+    snapshot.tenants = admission_.tenants();
+    snapshot.lanes = admission_.lanes();
+    snapshot.upstreams = admission_.upstreams();
+    snapshot.held = admission_.held();
+    snapshot.budgets = admission_.budgets();
+    snapshot.calls = front_.live().list(kCallsTold);
+    snapshot.calls_in_all = front_.live().size();
+    return snapshot;
+  }
+  OrderResult act(const Order& order) {
+    OrderResult result;
+    switch (order.act) {
+      case Order::Act::Cancel:
+        result.count = front_.cancel(order.cancel);
+        result.known = result.count > 0;
+        return result;
+      case Order::Act::Pause: {
+        result.known = is_known(order.pausable, order.name);
+        if (!result.known) return result;
+        const TimePoint until = order.for_time ? runtime_.now() + *order.for_time : TimePoint::max();
+        admission_.pause(order.pausable, order.name, until);
+        std::string told = "resumed";
+        if (order.for_time) {
+          told.clear();
+          append_time(told, runtime_.wall_now() + *order.for_time);
+        }
+        front_.acted({"pause", budget::name_of(order.pausable), order.name, 0, std::move(told)});
+        return result;
+      }
+      case Order::Act::Resume:
+        result.known = admission_.resume(order.pausable, order.name);
+        result.count = result.known ? 1 : 0;
+        if (result.known) front_.acted({"resume", budget::name_of(order.pausable), order.name, 0, {}});
+        return result;
+      case Order::Act::Grant:
+        result.known = admission_.grant_money(order.name, order.period, order.run_id, order.amount);
+        if (result.known)
+          front_.acted({"grant", budget::name_of(order.period), order.name, 0, budget::usd_text(order.amount)});
+        return result;
+    }
+    return result;
+  }
+  [[nodiscard]] bool is_known(budget::Pausable what, std::string_view name) const {
+    switch (what) {
+      case budget::Pausable::Tenant:
+        return std::ranges::find(config().tenants, name, &TenantConfig::name) != config().tenants.end();
+      case budget::Pausable::Lane:
+        return budget::lane_named(name).has_value();
+      case budget::Pausable::Upstream:
+        return std::ranges::find(config().upstreams, name, &UpstreamConfig::name) != config().upstreams.end();
+    }
+    return false;
   }
   Reloader::Doors reload_doors() {
     Reloader::Doors doors;
@@ -310,7 +382,23 @@ class Sidecar {
       by > 0 ? metrics_.queue_entered(lane) : metrics_.queue_left(lane);
     };
     listeners.happened = [this](const budget::HealthEvent& event) { tell(event); };
+    listeners.spent = [this](const budget::SpendEvent& event) { tell(event); };
+    listeners.estimated = [this](const budget::Expected& guess, const budget::Expected& truth) {
+      metrics_.estimated(guess, truth);
+    };
     return listeners;
+  }
+  void tell(const budget::SpendEvent& event) {
+    const bool warned = event.kind == budget::SpendEvent::Kind::Warned;
+    metrics_.budget_event(event);
+    say(Level::Warn,
+        warned ? "budget_warned" : "budget_exhausted",
+        warned ? "a tenant has spent much of a budget" : "a tenant has spent a budget: its calls are refused",
+        {{"tenant", event.tenant},
+         {"period", budget::name_of(event.period)},
+         {"run_id", event.run_id},
+         {"limit_usd", budget::usd_text(event.limit)},
+         {"spent_usd", budget::usd_text(event.spent)}});
   }
   void tell(const budget::HealthEvent& event) {
     using Kind = budget::HealthEvent::Kind;
@@ -400,6 +488,7 @@ class Sidecar {
     const Server::Figures server = server_.figures();
     const CurlUpstream::Figures upstream = upstream_.figures();
     metrics_.health(admission_.health());
+    metrics_.loads(admission_.upstreams(), admission_.tenants(), admission_.budgets());
     metrics_.live(
         {server.connections, upstream.connections, upstream.exchanges, server.buffered_bytes, log_.dropped()});
   }

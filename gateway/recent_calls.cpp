@@ -75,6 +75,11 @@ std::string RecentCalls::json_of(std::string_view call_id) const {
   out["reason"] = text_or_null(record.reason);
   out["queue_ms"] = ms(record.queued);
   out["backoff_ms"] = ms(record.backed_off);
+  out["waits_ms"] = Json::object();
+  for (std::size_t i = 0; i < record.waits.size(); ++i) {
+    if (record.waits[i].count() > 0) out["waits_ms"][std::string{budget::kWaitNames[i]}] = ms(record.waits[i]);
+  }
+  out["limit"] = text_or_null(record.limit);
   out["duration_ms"] = ms(record.duration);
   out["cost_usd"] = record.cost ? Json(budget::usd_text(*record.cost)) : Json();
   out["attempts"] = Json::array();

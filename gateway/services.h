@@ -83,6 +83,8 @@ class Admission {
                                                        Signal& signal) = 0;
   /// How many tokens such a request is expected to take there.
   [[nodiscard]] virtual budget::Expected expected(const budget::Candidate& way, const budget::Sizes& sizes) = 0;
+  /// The greatest share of its budgets that is spent, from warn_at on; else nothing.
+  [[nodiscard]] virtual std::optional<double> warned_share(std::string_view tenant, std::string_view run_id) = 0;
   /// Content has come: whatever becomes of it, the upstream works.
   virtual void proved(Admitted& admitted) = 0;
   /// The attempt is over; all is given back. Without this call it ends as if nothing had been learned.
