@@ -13,6 +13,7 @@ constexpr std::size_t kMostRates = 4'096;
 // How long a wait is that nobody can foretell: new calls bring a retry budget back at any time.
 constexpr Milliseconds kLookAgain{1'000};
 constexpr Milliseconds kLeastWait{1};
+constexpr Milliseconds kLookAtWall{60'000};
 constexpr Milliseconds kShortestWait{1'000};
 constexpr Milliseconds kLongestWait{600'000};
 constexpr Milliseconds kTenantBurst{60'000};  // A minute's worth, as people take "per minute".
@@ -503,7 +504,10 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
         continue;
       }
       if (money.kind == SpendAnswer::Kind::Wait) {
-        full.also(Limit::Budget, "", i, TimePoint::max());
+        // What begins anew is empty; the clock on the wall may be set meanwhile, so not too far ahead.
+        const auto anew = money.resets ? std::min<std::chrono::nanoseconds>(*money.resets - wall_, kLookAtWall)
+                                       : std::chrono::nanoseconds{kLookAtWall};
+        full.also(Limit::Budget, "", i, now_ + std::max<std::chrono::nanoseconds>(anew, kLeastWait));
         continue;
       }
     }
@@ -596,6 +600,9 @@ void Dispatcher::take(Job& job, std::size_t candidate) {
 // ---- The dispatcher itself
 
 void Dispatcher::scan() {
+  for (const SpendEvent& event : budgets_.events()) {
+    if (doors_.spent) doors_.spent(event);
+  }
   ++scan_;
   claimed_.clear();
   next_ = asleep_.empty() ? TimePoint::max() : asleep_.begin()->first;
@@ -797,17 +804,10 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
     truth.input = static_cast<double>(ended.tokens->first);
     truth.output = static_cast<double>(ended.tokens->second);
   }
-  if (!grant.money_.amount().value) {
-    // Nothing was put aside: no budget counts.
-  } else if (ended.cost) {
-    grant.money_.settle(*ended.cost, wall);
-  } else {
-    grant.money_.settle(used ? grant.money_.amount() : NanoUsd{}, wall);
-  }
+  // Where no budget counts, nothing was put aside, and settling it does nothing.
+  const NanoUsd unknown = used ? grant.money_.amount() : NanoUsd{};
+  grant.money_.settle(ended.cost.value_or(unknown), wall);
   finish(grant, truth, ended.end.cls == classifier::Class::RateLimited && !ended.end.good);
-  for (const SpendEvent& event : budgets_.events()) {
-    if (doors_.spent) doors_.spent(event);
-  }
   if (probe || !events.empty()) wake();
   scan();
 }
