@@ -5,7 +5,9 @@
 namespace budget {
 namespace {
 
-constexpr int kSlowStart = 128;  // A worker with 120 connections is nothing unusual.
+constexpr int kSlowStart = 64;
+constexpr Milliseconds kDoubles{250};
+constexpr std::int64_t kMostDoublings = 20;
 // It is what limits while four of five places are taken: with fewer, whoever wanted one had one.
 constexpr int kUsedParts = 4;
 constexpr int kAllParts = 5;
@@ -43,6 +45,15 @@ void Concurrency::configure(int most, bool adaptive) {
 }
 
 int Concurrency::limit() const { return adaptive_ ? limit_ : most_; }
+
+std::optional<TimePoint> Concurrency::grow(TimePoint now) {
+  if (!adaptive_ || !slow_start_ || limit_ >= most_) return std::nullopt;
+  if (!began_) began_ = now;
+  const auto doublings = std::min<std::int64_t>((now - *began_) / kDoubles, kMostDoublings);
+  limit_ = static_cast<int>(std::clamp<std::int64_t>(std::int64_t{kSlowStart} << doublings, limit_, most_));
+  if (limit_ >= most_) return std::nullopt;
+  return *began_ + kDoubles * (doublings + 1);
+}
 
 void Concurrency::succeeded(int in_use, TimePoint /*now*/) {
   if (!adaptive_ || limit_ >= most_) return;

@@ -32,6 +32,8 @@ void succeed(Concurrency& concurrency, int times) {
 
 TEST(Concurrency, a_process_begins_low_and_doubles) {
   Concurrency concurrency = adaptive(1'000);
+  EXPECT_EQ(concurrency.limit(), 64);
+  succeed(concurrency, 64);
   EXPECT_EQ(concurrency.limit(), 128);
   succeed(concurrency, 128);
   EXPECT_EQ(concurrency.limit(), 256);
@@ -40,14 +42,31 @@ TEST(Concurrency, a_process_begins_low_and_doubles) {
   EXPECT_EQ(adaptive(10).limit(), 10);
 }
 
+TEST(Concurrency, a_slow_start_does_not_wait_for_long_answers) {
+  Concurrency concurrency = adaptive(1'000);
+  EXPECT_EQ(concurrency.grow(kNow), kNow + 250ms);
+  EXPECT_EQ(concurrency.limit(), 64);
+  EXPECT_EQ(concurrency.kept_back(), 936);
+  EXPECT_EQ(concurrency.grow(kNow + 500ms), kNow + 750ms);
+  EXPECT_EQ(concurrency.limit(), 256);
+  EXPECT_EQ(concurrency.grow(kNow + 1h), std::nullopt);
+  EXPECT_EQ(concurrency.limit(), 1'000);
+  Concurrency cut = adaptive(1'000);
+  EXPECT_EQ(cut.grow(kNow), kNow + 250ms);
+  cut.overloaded(kNow, 64, kNow);
+  EXPECT_EQ(cut.grow(kNow + 10s), std::nullopt);
+  EXPECT_EQ(cut.kept_back(), 0);
+  EXPECT_EQ(cut.limit(), 44);
+}
+
 TEST(Concurrency, the_first_overload_ends_the_slow_start) {
   Concurrency concurrency = adaptive(1'000);
-  concurrency.overloaded(kNow, 128, kNow + 1s);
-  EXPECT_EQ(concurrency.limit(), 89);
-  succeed(concurrency, 88);
-  EXPECT_EQ(concurrency.limit(), 89);
+  concurrency.overloaded(kNow, 64, kNow + 1s);
+  EXPECT_EQ(concurrency.limit(), 44);
+  succeed(concurrency, 43);
+  EXPECT_EQ(concurrency.limit(), 44);
   succeed(concurrency, 1);
-  EXPECT_EQ(concurrency.limit(), 90);
+  EXPECT_EQ(concurrency.limit(), 45);
 }
 
 TEST(Concurrency, a_raised_number_holds_at_once_where_only_the_old_one_was_in_the_way) {
