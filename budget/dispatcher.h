@@ -308,7 +308,8 @@ class Dispatcher {
     UpstreamPolicy policy{};
     Concurrency concurrency{};
     int in_flight = 0;
-    double held_seconds = 0;              // How long an attempt takes, of late.
+    std::array<int, 3> by_lane{};  // How many of them.
+    double held_seconds = 0;       // How long an attempt takes, of late.
     std::array<std::uint64_t, 3> full{};  // For a lane, in that scan.
   };
   struct LaneQueue {
@@ -326,7 +327,7 @@ class Dispatcher {
   void configure(Upstream& one);
   [[nodiscard]] RateLimits rates_of(std::string_view upstream) const;
   [[nodiscard]] double lane_weight(Lane lane) const;
-  [[nodiscard]] bool has_room(const Upstream& at, Lane lane) const;
+  [[nodiscard]] bool has_room(Upstream& at, Lane lane);
   /// Until when slots are kept for the lanes above it.
   [[nodiscard]] TimePoint kept_until(Lane lane) const;
   [[nodiscard]] std::optional<TimePoint> paused(Pausable what, std::string_view name) const;

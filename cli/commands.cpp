@@ -93,7 +93,6 @@ constexpr Option kGrantOptions[] = {
 constexpr Example kGrantExamples[] = {
     {"callgate budget grant 25 --tenant search", "25 USD more for today"},
     {"callgate budget grant 1.50 --tenant search --run-id job-17", "for one run"},
-    {"callgate budget grant --tenant search -- -25", "takes them back"},
 };
 
 constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
@@ -286,7 +285,8 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kGrantExamples,
      .options = kGrantOptions,
-     .details = "It ends with the period. Ends with 4 if the tenant has no such limit.",
+     .details = "It ends with the period. \"-- -25\" behind the options takes money back. Ends with 4 if the tenant has no\n"
+                "such limit.",
      .run = budget_grant},
     {.words = "validate",
      .summary = "List all problems of configuration files.",

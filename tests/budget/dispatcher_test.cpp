@@ -158,7 +158,7 @@ TEST(Dispatcher, in_a_tenant_first_come_first_served_and_repetitions_before_all)
 TEST(Dispatcher, whom_its_own_limit_holds_blocks_nobody) {
   World world{2};
   world.policy.tenants["a"] = {.weight = 1, .rates = {}, .concurrent = 1};
-  world.policy.tenants["r"] = {.weight = 1, .rates = {.requests = 10}, .concurrent = 0};
+  world.policy.tenants["r"] = {.weight = 1, .rates = {.requests = 1}, .concurrent = 0};
   world.policy.tenants["b"] = {};
   world.configure();
   Task& first = world.enter(world.task("1"));
@@ -173,7 +173,7 @@ TEST(Dispatcher, whom_its_own_limit_holds_blocks_nobody) {
   EXPECT_EQ(held.job.held_by, Limit::TenantRate);
   EXPECT_STREQ(held.job.rate, "requests_per_minute");
   EXPECT_TRUE(world.enter(world.task("6").by("b")).begun());
-  EXPECT_EQ(world.desk->next(), kNow + 6s);
+  EXPECT_EQ(world.desk->next(), kNow + 60s);
   world.end(first);
   EXPECT_TRUE(second.begun());
 }
@@ -497,7 +497,7 @@ TEST(Dispatcher, a_reload_keeps_places_and_its_limits_hold_at_once) {
   world.end(world.tasks.front());
   EXPECT_EQ(world.begun, "123");
   EXPECT_EQ(world.desk->in_flight("u"), 2);
-  world.policy.tenants["a"].rates.requests = 10;
+  world.policy.tenants["a"].rates.requests = 1;
   world.policy.upstreams["u"].concurrent = 10;
   world.configure();
   EXPECT_EQ(world.begun, "1234");
@@ -610,7 +610,7 @@ TEST(Dispatcher, one_with_its_own_backoff_blocks_nobody_behind_it) {
 
 TEST(Dispatcher, waits_apart_are_the_whole_wait) {
   World world;
-  world.policy.tenants["a"].rates.requests = 10;
+  world.policy.tenants["a"].rates.requests = 1;
   world.configure();
   world.enter(world.task("0").by("b"));
   Task& ahead = world.enter(world.task("1"));
@@ -852,7 +852,7 @@ TEST(Dispatcher, simulated_calls_leave_nothing_behind) {
   world.pass(48h);
   world.pass(1h);
   EXPECT_EQ(world.desk->next(), TimePoint::max());
-  EXPECT_TRUE(world.enter(world.task().by("t1").costs(300'000)).begun());
+  EXPECT_TRUE(world.enter(world.task().by("t1").costs(3'000'000)).begun());
   EXPECT_TRUE(world.enter(world.task().by("t2").to({"v"}).costs(1'000'000)).begun());
 }
 
