@@ -308,8 +308,8 @@ class Dispatcher {
     UpstreamPolicy policy{};
     Concurrency concurrency{};
     int in_flight = 0;
-    std::array<int, 3> by_lane{};  // How many of them.
-    double held_seconds = 0;       // How long an attempt takes, of late.
+    std::array<int, 3> by_lane{};         // How many of them.
+    double held_seconds = 0;              // How long an attempt takes, of late.
     std::array<std::uint64_t, 3> full{};  // For a lane, in that scan.
   };
   struct LaneQueue {
