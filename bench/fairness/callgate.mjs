@@ -1,6 +1,7 @@
 // The program under test, and callers of it: plain keep-alive HTTP, no SDK and no retry but the job's own. Used by the
 // measurement of quotas, too.
 import { spawn } from "node:child_process";
+import { setMaxListeners } from "node:events";
 import { createWriteStream, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
@@ -13,6 +14,7 @@ export const kModel = "gpt-5-mini";
 
 // Whatever ends us, nothing stays behind.
 const programs = new Set();
+let started = 0;
 const folder = mkdtempSync(join(tmpdir(), "callgate-bench-"));
 process.on("exit", () => {
   for (const program of programs) program.kill("SIGKILL");
@@ -23,7 +25,7 @@ for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exi
 /// config: beside the listeners; settings: KEY=VALUE; log: a file that keeps its lines, if any.
 export async function start(executable, config, { settings = [], log } = {}) {
   const address = "127.0.0.1:0";
-  const file = join(folder, "callgate.yaml");
+  const file = join(folder, `callgate-${++started}.yaml`);
   // JSON is YAML, too.
   writeFileSync(file, JSON.stringify({ listen: { data: address, health: address, admin: address }, ...config }), { mode: 0o600 });
   const program = spawn(executable, ["serve", "--config", file, ...settings.flatMap((one) => ["--set", one])], { stdio: ["ignore", "pipe", "pipe"] });
@@ -100,6 +102,7 @@ export class Callers {
 
   constructor(data) {
     [this.#host, this.#port] = data.split(":");
+    setMaxListeners(0, this.#gone.signal);
     this.over = false;
   }
 
