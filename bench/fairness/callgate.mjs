@@ -107,8 +107,8 @@ export class Callers {
   }
 
   /// Resolves to { status, ms, waitedMs (as callgate says), retryAfterMs, usage }; status 0: the connection broke.
-  call({ tenant, lane, text, bytes, output, job }) {
-    const body = JSON.stringify({ model: kModel, max_completion_tokens: output, user: job, messages: [{ role: "user", content: text ?? "x".repeat(bytes) }] });
+  call({ tenant, lane, model = kModel, bytes, output, job }) {
+    const body = JSON.stringify({ model, max_completion_tokens: output, user: job, messages: [{ role: "user", content: "x".repeat(bytes) }] });
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body), authorization: "Bearer sk-test", "callgate-tenant": tenant };
     if (lane) headers["callgate-lane"] = lane;
     const began = performance.now();

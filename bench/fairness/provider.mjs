@@ -13,7 +13,8 @@ function answer(response, [ms, input, output, status]) {
   if (status !== 200) {
     ++failed;
     response.writeHead(status, { "content-type": "application/json" });
-    return response.end(JSON.stringify({ error: { message: "The server is overloaded", type: "server_error", param: null, code: null } }));
+    const error = status === 503 ? { message: "The server is overloaded", type: "server_error" } : { message: "Unsupported value", type: "invalid_request_error" };
+    return response.end(JSON.stringify({ error: { ...error, param: null, code: null } }));
   }
   ++served;
   response.writeHead(200, { "content-type": "application/json" });

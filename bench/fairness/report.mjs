@@ -26,16 +26,18 @@ const kDetails = {
   whale: ({ paced, whale }) => `${waits([["paced", paced]])}\n\nThe whale: ${whale.outstanding} outstanding, ${whale.done} done, ${whale.refused} refused.`,
   interactive: ({ interactive, bulk }) =>
     `${waits([["interactive", interactive]])}\n\nBulk: ${bulk.outstanding} outstanding of ${bulk.tenants} tenants, ${bulk.done} done (${bulk.perSecond} a second, ${bulk.least} in the worst), ${bulk.refused} refused.`,
-  failing: ({ without, beside }) => {
-    const rest = Object.entries(beside.failures).map(([status, count]) => `${status}: ${count}`).join(", ");
-    return `${waits([["without it", without.paced], ["beside it", beside.paced]])}\n\nThe backlogged one: ${without.whale.done} done without it, ${beside.whale.done} beside it. The failing one's ends: ${rest}; attempts of it: ${beside.provider.failed}. Events: ${JSON.stringify(beside.events)}`;
+  failing: (all) => {
+    const count = (counts) => Object.entries(counts).map(([name, value]) => `${name}: ${value}`).join(", ") || "–";
+    const ends = Object.entries(all).map(([name, { whale, failures, provider, events }]) => [name, whale.done, count(failures), provider.failed, events.breaker_opened ?? 0]);
+    const head = ["", "backlogged calls done", "the failing one's ends", "its attempts", "breaker opened"];
+    return `${waits(Object.entries(all).map(([name, { paced }]) => [name, paced]))}\n\n${table(head, ends)}`;
   },
   lanes: ({ lanes }) =>
     table(["lane", "calls", "tokens", "share", "a second", "worst second", "refused"], Object.entries(lanes).map(([name, one]) => [name, one.calls, one.tokens, one.share, one.perSecond, one.least, one.refused])),
 };
 
 function waits(rows) {
-  const cells = ({ calls, waitedMs, seenMs }) => [calls, waitedMs.p50, waitedMs.p99, waitedMs.max, seenMs.p50, seenMs.p99, seenMs.max];
+  const cells = ({ calls, waitedMs, seenMs }) => [calls, waitedMs.p50, waitedMs.p99, waitedMs.max, seenMs.p50, seenMs.p99, seenMs.max].map((value) => value ?? "–");
   return table(["waits, ms", "calls", "p50", "p99", "max", "p50 seen", "p99 seen", "max seen"], rows.map(([name, figures]) => [name, ...cells(figures)]));
 }
 

@@ -187,11 +187,11 @@ export async function interactive(run) {
 }
 
 /// (d) Nine paced tenants beside one with a backlog, with or without an eleventh, all of whose calls fail.
-async function neighbours(run, failing) {
+async function neighbours(run, name, fault) {
   const luck = gate.random(run.seed);
   const make = jobs(luck, run);
   const paced = names(kTenants - 1);
-  const stage = await Stage.open(run, failing ? "failing" : "sound", ["whale", "failing", ...paced].map((name) => ({ name })));
+  const stage = await Stage.open(run, name, ["whale", "failing", ...paced].map((name) => ({ name })));
   const waits = new Waits();
   const others = { done: 0, failed: 0 };
   const failures = {};
@@ -201,8 +201,9 @@ async function neighbours(run, failing) {
   });
   const share = run.slots / (run.serviceMs / 1_000) / (kTenants + 1);
   for (const name of paced) stage.callers.paced(0.6 * share, luck, () => make(name), (result, job) => measuring && waits.add(result, job));
-  if (failing) {
-    stage.callers.paced(share, gate.random(run.seed + 1), () => make("failing", { status: 503 }), ({ status }) => {
+  if (fault) {
+    const breaking = jobs(gate.random(run.seed + 1), run);
+    stage.callers.paced(share, gate.random(run.seed + 2), () => ({ ...breaking("failing", { status: fault.status }), model: fault.model }), ({ status }) => {
       if (measuring) failures[status] = (failures[status] ?? 0) + 1;
     });
   }
@@ -214,23 +215,32 @@ async function neighbours(run, failing) {
   return { paced: waits.figures(), whale: others, failures, ...end };
 }
 
+const kFaults = {
+  "400": { status: 400 },
+  "503, own model": { status: 503, model: "gpt-5" },
+  "503": { status: 503 },
+};
+
 export async function failing(run) {
-  const without = await neighbours(run, false);
-  const beside = await neighbours(run, true);
+  const figures = { "without it": await neighbours(run, "without", undefined) };
+  const gates = [];
+  const without = figures["without it"];
   // It is one more that takes turns.
   const turn = run.serviceMs / run.slots;
-  const moved = (of) => round(beside.paced[of].p99 - without.paced[of].p99);
-  const lost = (one) => Object.values(one.paced.refused).reduce((a, b) => a + b, 0);
-  const bound = (of) => round(turn + 0.1 * without.paced[of].p99);
-  return {
-    figures: { without, beside },
-    gates: [
-      most("p99 wait of the paced beside it, less that without it, as callgate says", moved("waitedMs"), bound("waitedMs"), "ms"),
-      most("p99 wait of the paced beside it, less that without it, as they see it", moved("seenMs"), bound("seenMs"), "ms"),
-      most("paced calls that failed", lost(beside), 0, ""),
-      least("backlogged calls done beside it, of those without it", round(beside.whale.done / without.whale.done, 2), 0.85, ""),
-    ],
-  };
+  for (const [name, fault] of Object.entries(kFaults)) {
+    const beside = (figures[name] = await neighbours(run, `failing-${fault.status}${fault.model ? "-own" : ""}`, fault));
+    const moved = (of) => {
+      const [there, here] = [without.paced[of].p99, beside.paced[of].p99];
+      return most(`${name}: p99 wait of the paced, ${of === "seenMs" ? "as they see it" : "as callgate says"}, beyond that without it`, here === null ? null : round(here - there), round(turn + 0.1 * there), "ms");
+    };
+    gates.push(
+      moved("waitedMs"),
+      moved("seenMs"),
+      most(`${name}: paced calls that failed`, Object.values(beside.paced.refused).reduce((a, b) => a + b, 0), 0, ""),
+      least(`${name}: backlogged calls done, of those without it`, round(beside.whale.done / without.whale.done, 2), 0.8, ""),
+    );
+  }
+  return { figures, gates };
 }
 
 /// (e) All three lanes always have more.
