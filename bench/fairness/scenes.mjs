@@ -216,9 +216,9 @@ async function neighbours(run, name, fault) {
 }
 
 const kFaults = {
-  "400": { status: 400 },
-  "503, own model": { status: 503, model: "gpt-5" },
-  "503": { status: 503 },
+  "by 400": { status: 400 },
+  "by 503, own model": { status: 503, model: "gpt-5" },
+  "by 503": { status: 503 },
 };
 
 export async function failing(run) {
