@@ -16,8 +16,8 @@ callgate with its default bounds before a simulated provider with a fixed number
   weights      ten backlogged tenants, weights 1 to 5: Jain's index of settled tokens per weight
   whale        one with 5 000 jobs, 1 000 of them (queue.per_tenant) outstanding, beside nine paced tenants: their p99 wait
   interactive  interactive calls beside 100 000 bulk items, 10 000 of them (queue.total) outstanding: their p99 wait
-  failing      a tenant all of whose calls fail at once, by 400, by 503 on a model of its own, and by 503 on the model that
-               all use: what it moves for the others, beside a run without it
+  failing      a tenant all of whose calls fail, at once by 400, by 503 on a model of its own and by 503 on the model that
+               all use, or there by 500 after all the work: what it moves for the others, beside a run without it
   lanes        all three lanes backlogged: the lowest one's share
 
 Time and tokens vary from job to job, and no answer uses what callgate expects. Waits are told twice: as callgate says

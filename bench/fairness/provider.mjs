@@ -3,6 +3,11 @@
 import { createServer } from "node:http";
 import { parentPort } from "node:worker_threads";
 
+const kErrors = {
+  400: { message: "Unsupported value", type: "invalid_request_error" },
+  500: { message: "The server had an error while processing your request", type: "server_error" },
+  503: { message: "The server is overloaded", type: "server_error" },
+};
 let served = 0;
 let failed = 0;
 let open = 0;
@@ -13,7 +18,7 @@ function answer(response, [ms, input, output, status]) {
   if (status !== 200) {
     ++failed;
     response.writeHead(status, { "content-type": "application/json" });
-    const error = status === 503 ? { message: "The server is overloaded", type: "server_error" } : { message: "Unsupported value", type: "invalid_request_error" };
+    const error = kErrors[status];
     return response.end(JSON.stringify({ error: { ...error, param: null, code: null } }));
   }
   ++served;
@@ -38,8 +43,8 @@ const server = createServer({ keepAliveTimeout: 620_000 }, (request, response) =
   request.on("end", () => {
     most = Math.max(most, ++open);
     const job = JSON.parse(body).user.split(" ").map(Number);
-    // A refusal comes at once.
-    job[3] === 200 ? setTimeout(answer, job[0], response, job) : answer(response, job);
+    // A refusal comes at once; what breaks, breaks after all the work.
+    [200, 500].includes(job[3]) ? setTimeout(answer, job[0], response, job) : answer(response, job);
   });
 });
 server.listen({ port: 0, host: "127.0.0.1", backlog: 4096 }, () => parentPort.postMessage({ answer: "port", value: server.address().port }));

@@ -219,6 +219,7 @@ const kFaults = {
   "by 400": { status: 400 },
   "by 503, own model": { status: 503, model: "gpt-5" },
   "by 503": { status: 503 },
+  "by 500, late": { status: 500 },
 };
 
 export async function failing(run) {
