@@ -32,7 +32,7 @@ export async function start(executable, config, { settings = [], log } = {}) {
   programs.add(program);
   let said = "";
   program.stderr.on("data", (text) => (said += text));
-  const kept = log && createWriteStream(log);
+  const kept = log ? createWriteStream(log) : undefined;
   const events = {};
   let stopping = false;
   const listening = new Promise((resolve, reject) => {

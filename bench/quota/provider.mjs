@@ -8,7 +8,10 @@ import { parentPort, workerData } from "node:worker_threads";
 
 const { rpm, tpm, counts, headers, stale } = workerData;
 const kWindow = 60;
+let began;
 const now = () => performance.now() / 1_000;
+// Windows begin with the first request.
+const window = (time) => Math.floor((time - (began ?? time)) / kWindow);
 
 class Meter {
   constructor(perMinute) {
@@ -29,7 +32,7 @@ class Meter {
   refill() {
     const at = now();
     if (counts === "minute") {
-      if (Math.floor(at / kWindow) > Math.floor(this.at / kWindow)) this.level = this.size();
+      if (window(at) > window(this.at)) this.level = this.size();
     } else {
       this.level = Math.min(this.size(), this.level + ((at - this.at) * this.perMinute) / 60);
     }
@@ -37,20 +40,19 @@ class Meter {
   }
   /// Seconds until it has as much.
   wait(amount) {
+    if (counts === "minute" && this.level < amount) return kWindow * (window(this.at) + 1) - this.at + (began ?? this.at);
     if (this.level >= Math.min(amount, this.size())) return 0;
-    if (counts === "minute") return kWindow - (this.at % kWindow);
     return ((Math.min(amount, this.size()) - this.level) * 60) / this.perMinute;
   }
   /// Until it is whole again.
   reset() {
-    return counts === "minute" ? kWindow - (this.at % kWindow) : ((this.size() - this.level) * 60) / this.perMinute;
+    return counts === "minute" ? this.wait(Infinity) : ((this.size() - this.level) * 60) / this.perMinute;
   }
 }
 
 const requests = new Meter(rpm);
 const tokens = new Meter(tpm);
 const seconds = [];
-let began;
 let share = 1;
 
 function second() {
@@ -78,11 +80,11 @@ function told() {
 }
 
 function take(response, [ms, input, output]) {
+  const at = second();
   requests.refill();
   tokens.refill();
   const use = input + output;
   const wait = Math.max(requests.wait(1), tokens.wait(use));
-  const at = second();
   if (wait > 0) {
     ++at.refused;
     const what = requests.wait(1) > 0 ? "requests" : "tokens";

@@ -25,7 +25,7 @@ notice, are told apart.
   --counts a,b         how it counts (bucket):
                          bucket  a bucket that holds a minute's worth, full at the beginning
                          second  a bucket that holds a second's worth
-                         minute  windows of a minute
+                         minute  windows of a minute; whole ones are measured and told apart
   --headers a,b        what it tells (told,silent):
                          told    x-ratelimit-* (limit, remaining, reset), after the halving with the new limit
                          silent  nothing but Retry-After
@@ -87,6 +87,7 @@ const scale = positive("scale", quick ? 0.25 : 1);
 const together = positive("together", Math.max(1, Math.floor(1 / scale)));
 const seconds = positive("seconds", quick ? 30 : 60);
 const kApart = 30;
+const kWindow = 60;
 const answerMs = positive("answer", 600);
 const outstanding = positive("outstanding", 600);
 const seed = positive("seed", 7);
@@ -125,14 +126,18 @@ async function play(cell) {
     const { upstreams } = await callgate.upstreams();
     believed.push({ at, ...upstreams.find(({ name }) => name === "openai") });
   };
-  await sleep(kApart);
-  await look("30 s after the start");
-  await sleep(seconds);
+  // Windows are told apart and measured as whole ones.
+  const windows = cell.counts === "minute";
+  const apart = windows ? kWindow : kApart;
+  const steady = windows ? kWindow * Math.ceil(seconds / kWindow) : seconds;
+  await sleep(apart);
+  await look("after the start");
+  await sleep(steady);
   await look("before the halving");
   provider.tell("halve");
-  await sleep(kApart);
-  await look("30 s after the halving");
-  await sleep(seconds);
+  await sleep(apart);
+  await look("after the halving");
+  await sleep(steady);
   await look("at the end");
   const all = await provider.ask("seconds");
   callers.stop();
@@ -140,7 +145,7 @@ async function play(cell) {
   await callgate.stop();
   await provider.stop();
 
-  const halved = all.findIndex(({ share }) => share < 1);
+  const halved = windows ? apart + steady : all.findIndex(({ share }) => share < 1);
   const part = (from, to) => {
     const sum = { accepted: 0, tokens: 0, refused: 0, quota: 0 };
     // The second in which it was halved belongs to both.
@@ -154,10 +159,10 @@ async function play(cell) {
     return { ...sum, used: Math.max(used.requests, used.tokens), refusedShare: sum.refused / Math.max(1, sum.accepted + sum.refused) };
   };
   const phases = {
-    start: part(0, kApart),
-    steady: part(kApart, halved),
-    halving: part(halved, halved + kApart),
-    after: part(halved + kApart, halved + kApart + seconds),
+    start: part(0, apart),
+    steady: part(apart, halved),
+    halving: part(halved, halved + apart),
+    after: part(halved + apart, halved + apart + steady),
   };
   return judge({ ...cell, phases, ends, events, believed, seconds: all });
 }

@@ -19,7 +19,7 @@ const percent = (value) => (100 * value).toFixed(1);
 const what = { told: "told by headers", silent: "silent", stale: "told, the old limit for ever" };
 
 export function markdown(results, about) {
-  const phases = [["start", "first 30 s"], ["steady", "steady"], ["halving", "30 s after halving"], ["after", "halved"]];
+  const phases = [["start", "start"], ["steady", "steady"], ["halving", "halving"], ["after", "halved"]];
   const head = ["load", "counts by", "limits", ...phases.flatMap(([, title]) => [`used %, ${title}`, `429 %, ${title}`]), "verdict"];
   const rows = results.map((result) => [
     result.load,
