@@ -6,6 +6,8 @@ namespace budget {
 namespace {
 
 constexpr int kSlowStart = 64;
+constexpr Milliseconds kDoubles{250};
+constexpr std::int64_t kMostDoublings = 20;
 // It is what limits while four of five places are taken: with fewer, whoever wanted one had one.
 constexpr int kUsedParts = 4;
 constexpr int kAllParts = 5;
@@ -16,6 +18,7 @@ constexpr int kMost = 1'000'000;
 }  // namespace
 
 void Concurrency::configure(int most, bool adaptive) {
+  const int old_most = most_;
   most_ = std::clamp(most, 0, kMost);
   const bool was_adaptive = adaptive_;
   adaptive_ = adaptive && most_ > 0;
@@ -31,12 +34,26 @@ void Concurrency::configure(int most, bool adaptive) {
   } else if (!was_adaptive) {
     // It has been called all the while: what it bears is known, and nothing begins anew.
     limit_ = most_;
+  } else if (slow_start_) {
+    limit_ = std::max(limit_, kSlowStart);
+  } else if (limit_ == old_most) {
+    // Only the number itself was in the way.
+    limit_ = std::max(limit_, most_);
   }
   limit_ = std::clamp(limit_, 1, most_);
   credit_ = 0;
 }
 
 int Concurrency::limit() const { return adaptive_ ? limit_ : most_; }
+
+std::optional<TimePoint> Concurrency::grow(TimePoint now) {
+  if (!adaptive_ || !slow_start_ || limit_ >= most_) return std::nullopt;
+  if (!began_) began_ = now;
+  const auto doublings = std::min<std::int64_t>((now - *began_) / kDoubles, kMostDoublings);
+  limit_ = static_cast<int>(std::clamp<std::int64_t>(std::int64_t{kSlowStart} << doublings, limit_, most_));
+  if (limit_ >= most_) return std::nullopt;
+  return *began_ + kDoubles * (doublings + 1);
+}
 
 void Concurrency::succeeded(int in_use, TimePoint /*now*/) {
   if (!adaptive_ || limit_ >= most_) return;

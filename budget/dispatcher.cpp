@@ -13,9 +13,10 @@ constexpr std::size_t kMostRates = 4'096;
 // How long a wait is that nobody can foretell: new calls bring a retry budget back at any time.
 constexpr Milliseconds kLookAgain{1'000};
 constexpr Milliseconds kLeastWait{1};
+constexpr Milliseconds kLookAtWall{60'000};
 constexpr Milliseconds kShortestWait{1'000};
 constexpr Milliseconds kLongestWait{600'000};
-constexpr Milliseconds kTenantBurst{6'000};
+constexpr Milliseconds kTenantBurst{60'000};  // A minute's worth, as people take "per minute".
 constexpr std::chrono::minutes kLaneInUse{10};
 constexpr double kLeastShare = 1.0 / 20;  // Of the lowest lane.
 constexpr double kLearn = 0.1;
@@ -254,19 +255,23 @@ double Dispatcher::lane_weight(Lane lane) const {
   return std::max(own, (policy_.weights[0] + policy_.weights[1]) * kLeastShare / (1 - kLeastShare));
 }
 
-bool Dispatcher::has_room(const Upstream& at, Lane lane) const {
+bool Dispatcher::has_room(Upstream& at, Lane lane) {
+  if (const auto grows = at.concurrency.grow(now_)) look_again_at(*grows);
   const int limit = at.concurrency.limit();
   if (limit <= 0) return true;
+  if (at.in_flight >= limit) return false;
   const bool higher_in_use = [&] {
     for (std::size_t i = 0; i < static_cast<std::size_t>(lane); ++i) {
       if (lanes_[i].used && now_ - *lanes_[i].used < kLaneInUse) return true;
     }
     return false;
   }();
-  int kept = 0;
-  if (higher_in_use && policy_.reserve > 0 && limit >= 2)
-    kept = std::min(limit - 1, std::max(1, static_cast<int>(policy_.reserve * limit)));
-  return at.in_flight < limit - kept;
+  if (!higher_in_use || policy_.reserve <= 0 || limit < 2) return true;
+  // What is kept for higher lanes is free of this one and of those below it; it takes its turns in the others.
+  const int kept = std::min(limit - 1, std::max(1, static_cast<int>(policy_.reserve * limit)));
+  int low = 0;
+  for (std::size_t i = static_cast<std::size_t>(lane); i < at.by_lane.size(); ++i) low += at.by_lane[i];
+  return low < limit - kept;
 }
 
 std::optional<TimePoint> Dispatcher::paused(Pausable what, std::string_view name) const {
@@ -503,7 +508,10 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
         continue;
       }
       if (money.kind == SpendAnswer::Kind::Wait) {
-        full.also(Limit::Budget, "", i, TimePoint::max());
+        // What begins anew is empty; the clock on the wall may be set meanwhile, so not too far ahead.
+        const auto anew = money.resets ? std::min<std::chrono::nanoseconds>(*money.resets - wall_, kLookAtWall)
+                                       : std::chrono::nanoseconds{kLookAtWall};
+        full.also(Limit::Budget, "", i, now_ + std::max<std::chrono::nanoseconds>(anew, kLeastWait));
         continue;
       }
     }
@@ -581,7 +589,9 @@ void Dispatcher::take(Job& job, std::size_t candidate) {
   whose.buckets.take(use_of(expected, !job.again), now_);
   rate(way).take(use_of(expected, true), now_);
   ++whose.in_flight;
-  ++upstream(way.upstream).in_flight;
+  Upstream& there = upstream(way.upstream);
+  ++there.in_flight;
+  ++there.by_lane[static_cast<std::size_t>(job.lane)];
 
   Line& line = whose.lines[static_cast<std::size_t>(job.lane)];
   if (line.last_began) learn(line.between, seconds(*line.last_began, now_));
@@ -596,6 +606,9 @@ void Dispatcher::take(Job& job, std::size_t candidate) {
 // ---- The dispatcher itself
 
 void Dispatcher::scan() {
+  for (const SpendEvent& event : budgets_.events()) {
+    if (doors_.spent) doors_.spent(event);
+  }
   ++scan_;
   claimed_.clear();
   next_ = asleep_.empty() ? TimePoint::max() : asleep_.begin()->first;
@@ -683,6 +696,8 @@ bool Dispatcher::counts_by_run(const Job& job) const {
 /// One came in. If there are too many now, the youngest of the longest queue in the lowest lane goes.
 void Dispatcher::make_room(Job& newcomer) {
   Tenant& whose = tenant(newcomer.tenant);
+  // What only waits for the process to get going is not turned away.
+  const auto more = static_cast<std::size_t>(upstream(newcomer.candidates.front().upstream).concurrency.kept_back());
   Line* longest = nullptr;
   Limit limit = Limit::None;
   const auto length = [](const Line& line) { return line.all.size(); };
@@ -691,10 +706,10 @@ void Dispatcher::make_room(Job& newcomer) {
     const bool own = line.tenant == &whose;
     if (!longest || length(line) > length(*longest) || (own && length(line) == length(*longest))) longest = &line;
   };
-  if (whose.waiting > policy_.per_tenant) {
+  if (whose.waiting > policy_.per_tenant + more) {
     limit = Limit::QueueTenant;
     for (std::size_t lane = 3; lane-- > 0 && !longest;) consider(whose.lines[lane]);
-  } else if (waiting_ > policy_.total) {
+  } else if (waiting_ > policy_.total + more) {
     limit = Limit::QueueTotal;
     for (std::size_t lane = 3; lane-- > 0 && !longest;) {
       for (auto& [name, one] : tenants_) consider(one->lines[lane]);
@@ -797,17 +812,10 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
     truth.input = static_cast<double>(ended.tokens->first);
     truth.output = static_cast<double>(ended.tokens->second);
   }
-  if (!grant.money_.amount().value) {
-    // Nothing was put aside: no budget counts.
-  } else if (ended.cost) {
-    grant.money_.settle(*ended.cost, wall);
-  } else {
-    grant.money_.settle(used ? grant.money_.amount() : NanoUsd{}, wall);
-  }
+  // Where no budget counts, nothing was put aside, and settling it does nothing.
+  const NanoUsd unknown = used ? grant.money_.amount() : NanoUsd{};
+  grant.money_.settle(ended.cost.value_or(unknown), wall);
   finish(grant, truth, ended.end.cls == classifier::Class::RateLimited && !ended.end.good);
-  for (const SpendEvent& event : budgets_.events()) {
-    if (doors_.spent) doors_.spent(event);
-  }
   if (probe || !events.empty()) wake();
   scan();
 }
@@ -822,8 +830,10 @@ void Dispatcher::finish(Grant& grant, const Use& truth, bool refused) {
   const double expected = std::max(1.0, static_cast<double>(grant.expected_.input + grant.expected_.output));
   charge(whose.lines[static_cast<std::size_t>(grant.lane_)], std::max(1.0, truth.tokens()) - expected);
   --whose.in_flight;
-  --upstream(way.upstream).in_flight;
-  assert(whose.in_flight >= 0 && upstream(way.upstream).in_flight >= 0);
+  Upstream& there = upstream(way.upstream);
+  --there.in_flight;
+  --there.by_lane[static_cast<std::size_t>(grant.lane_)];
+  assert(whose.in_flight >= 0 && there.in_flight >= 0);
 }
 
 /// It was dropped: nothing was done, as far as anybody knows.

@@ -307,7 +307,8 @@ class Dispatcher {
     UpstreamPolicy policy{};
     Concurrency concurrency{};
     int in_flight = 0;
-    double held_seconds = 0;  // How long an attempt takes, of late.
+    std::array<int, 3> by_lane{};  // How many of them.
+    double held_seconds = 0;       // How long an attempt takes, of late.
     std::array<std::uint64_t, 3> full{};  // For a lane, in that scan.
   };
   struct LaneQueue {
@@ -325,7 +326,7 @@ class Dispatcher {
   void configure(Upstream& one);
   [[nodiscard]] RateLimits rates_of(std::string_view upstream) const;
   [[nodiscard]] double lane_weight(Lane lane) const;
-  [[nodiscard]] bool has_room(const Upstream& at, Lane lane) const;
+  [[nodiscard]] bool has_room(Upstream& at, Lane lane);
   [[nodiscard]] std::optional<TimePoint> paused(Pausable what, std::string_view name) const;
   [[nodiscard]] bool counts_by_run(const Job& job) const;
 

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <list>
 #include <utility>
 
 namespace budget {
 namespace {
 
+// Sums of reservations may be more than one of them can be. Only this form of the extension is let pass by
+// -Wpedantic.
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using)
+
+// So much are clocks set back to be right; more, and it was wrong before.
+constexpr std::chrono::hours kSetBack{1};
 constexpr std::size_t kMostRuns = 10'000;
 constexpr std::size_t kMostEvents = 1'000;
 constexpr std::array<std::string_view, 3> kPeriodNames = {"day", "month", "run"};
@@ -39,8 +46,8 @@ struct Account {
 struct Reserved::Purse {
   std::string tenant{};
   std::string run_id{};  // Empty: the tenant's own.
-  NanoUsd held{};
-  std::vector<Account> accounts{};  // A tenant's: day and month; a run's: one.
+  Wide held = 0;
+  std::vector<Account> accounts{};           // A tenant's: day and month; a run's: one.
   std::list<std::string>::iterator place{};  // Of a run, in order of use.
   std::weak_ptr<Budgets::Core> core{};
 };
@@ -70,15 +77,17 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
 
   void roll(Account& account, WallTime now) const {
     if (account.period == Period::Run || account.span.holds(now)) return;
-    // A clock that was set back does not give the money of a past day again.
-    if (now < account.span.begin) return;
+    // A clock that was set back a little does not give the money of that day again.
+    if (now < account.span.begin && account.span.begin - now <= kSetBack) return;
     const Zone::Span span = account.period == Period::Day ? policy.zone->day(now) : policy.zone->month(now);
     account = {.period = account.period, .span = span};
   }
 
+  /// Null for a tenant that has no limits and never had.
   std::shared_ptr<Purse> purse_of(std::string_view tenant, WallTime now) {
     auto found = tenants.find(tenant);
     if (found == tenants.end()) {
+      if (!limits_of(tenant)) return nullptr;
       auto fresh = std::make_shared<Purse>();
       fresh->tenant = tenant;
       fresh->core = weak_from_this();
@@ -89,36 +98,58 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
     return found->second;
   }
 
-  std::shared_ptr<Purse> run_of(std::string_view tenant, std::string_view run_id) {
+  static std::string key_of(std::string_view tenant, std::string_view run_id) {
+    std::string key;
+    key.reserve(tenant.size() + 1 + run_id.size());
+    return key.append(tenant).append(1, '\0').append(run_id);
+  }
+
+  [[nodiscard]] bool is_limited_run(std::string_view tenant, std::string_view run_id) const {
     const SpendLimits* limits = limits_of(tenant);
-    if (run_id.empty() || !limits || !limits->per_run) return nullptr;
-    const std::string key = std::string{tenant}.append(1, '\0').append(run_id);
-    const auto found = runs.find(key);
-    if (found != runs.end()) {
-      run_order.splice(run_order.begin(), run_order, found->second->place);
-      return found->second;
+    return !run_id.empty() && limits && limits->per_run;
+  }
+
+  /// Null where none is limited or none is known: to ask after a run is no reason to forget another.
+  std::shared_ptr<Purse> find_run(std::string_view tenant, std::string_view run_id) {
+    if (!is_limited_run(tenant, run_id)) return nullptr;
+    const auto found = runs.find(key_of(tenant, run_id));
+    if (found == runs.end()) return nullptr;
+    run_order.splice(run_order.begin(), run_order, found->second->place);
+    return found->second;
+  }
+
+  std::shared_ptr<Purse> run_of(std::string_view tenant, std::string_view run_id) {
+    if (!is_limited_run(tenant, run_id)) return nullptr;
+    if (auto known = find_run(tenant, run_id)) return known;
+    while (runs.size() >= kMostRuns && forget_a_run()) {
     }
+    std::string key = key_of(tenant, run_id);
+    auto fresh = fresh_run(tenant, run_id);
+    run_order.push_front(key);
+    fresh->place = run_order.begin();
+    return runs.emplace(std::move(key), std::move(fresh)).first->second;
+  }
+
+  std::shared_ptr<Purse> fresh_run(std::string_view tenant, std::string_view run_id) {
     auto fresh = std::make_shared<Purse>();
     fresh->tenant = tenant;
     fresh->run_id = run_id;
     fresh->core = weak_from_this();
     fresh->accounts = {{.period = Period::Run}};
-    run_order.push_front(key);
-    fresh->place = run_order.begin();
-    runs.emplace(key, fresh);
-    if (runs.size() > kMostRuns) forget_a_run();
     return fresh;
   }
 
-  void forget_a_run() {
+  /// False: money is in reserve for all of them.
+  bool forget_a_run() {
     for (auto key = run_order.end(); key != run_order.begin();) {
       --key;
       const auto run = runs.find(*key);
-      if (run->second->held.value > 0) continue;
+      if (run->second->held > 0) continue;
       runs.erase(run);
       run_order.erase(key);
-      return;
+      return true;
     }
+    return false;
   }
 
   void tell(SpendEvent::Kind kind, const Purse& purse, const Account& account, NanoUsd limit) {
@@ -131,14 +162,15 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
                       .spent = account.spent});
   }
 
-  /// Once per period and limit.
+  /// Who knows of another limit than the present one knows nothing.
+  static void forget_told(Account& account, NanoUsd limit) {
+    if (std::exchange(account.told_at, limit) != limit) account.warned = account.exhausted = false;
+  }
+
   void watch(const Purse& purse, Account& account) {
     const std::optional<NanoUsd> limit = limit_of(purse, account);
     if (!limit) return;
-    if (account.told_at != *limit) {
-      account.told_at = *limit;
-      account.warned = account.exhausted = false;
-    }
+    forget_told(account, *limit);
     const double warn_at = limits_of(purse.tenant)->warn_at * static_cast<double>(limit->value);
     if (warn_at < static_cast<double>(limit->value) && static_cast<double>(account.spent.value) >= warn_at &&
         !std::exchange(account.warned, true))
@@ -147,11 +179,11 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
       tell(SpendEvent::Kind::Exhausted, purse, account, *limit);
   }
 
-  void pay(Purse& purse, NanoUsd reserved, NanoUsd cost, std::optional<WallTime> now) {
-    purse.held = none_if_negative({purse.held.value - reserved.value});
-    if (!now) return;
+  static void free(Purse& purse, NanoUsd reserved) { purse.held -= reserved.value; }
+
+  void pay(Purse& purse, NanoUsd cost, WallTime now) {
     for (Account& account : purse.accounts) {
-      roll(account, *now);
+      roll(account, now);
       account.spent = plus(account.spent, cost);
       watch(purse, account);
     }
@@ -161,25 +193,25 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
     for (Account& account : purse.accounts) {
       const std::optional<NanoUsd> limit = limit_of(purse, account);
       if (!limit) continue;
-      const NanoUsd own = plus(account.spent, worst);
+      const Wide own = static_cast<Wide>(account.spent.value) + worst.value;
       SpendAnswer::Kind kind = SpendAnswer::Kind::Yes;
-      if (plus(own, purse.held) > *limit) kind = SpendAnswer::Kind::Wait;
-      if (own > *limit) kind = SpendAnswer::Kind::Spent;
-      if (kind <= answer.kind) continue;
-      answer = {.kind = kind, .period = account.period, .resets = {}, .limit = *limit, .spent = account.spent};
+      if (own + purse.held > limit->value) kind = SpendAnswer::Kind::Wait;
+      if (own > limit->value) kind = SpendAnswer::Kind::Spent;
+      // Accounts come in the order in which they begin anew, so whoever comes back by the last will pass the others.
+      if (kind == SpendAnswer::Kind::Yes || kind < answer.kind) continue;
+      answer = {.kind = kind,
+                .period = account.period,
+                .resets = {},
+                .limit = *limit,
+                .spent = account.spent,
+                .worst = worst};
       if (account.period != Period::Run) answer.resets = account.span.end;
-      // Whoever is refused is the first to know, if settled money alone has not told yet.
-      if (kind == SpendAnswer::Kind::Spent && account.spent.value > 0) {
-        if (account.told_at != *limit) account = with_new_limit(account, *limit);
+      // The limit itself is seldom met: calls are refused before. But one that is too large anyway tells nothing.
+      if (kind == SpendAnswer::Kind::Spent && worst <= *limit) {
+        forget_told(account, *limit);
         if (!std::exchange(account.exhausted, true)) tell(SpendEvent::Kind::Exhausted, purse, account, *limit);
       }
     }
-  }
-
-  static Account with_new_limit(Account account, NanoUsd limit) {
-    account.told_at = limit;
-    account.warned = account.exhausted = false;
-    return account;
   }
 };
 
@@ -194,15 +226,15 @@ Reserved& Reserved::operator=(Reserved&& other) noexcept {
 
 void Reserved::give_back() {
   for (const std::shared_ptr<Purse>& purse : {std::exchange(purse_, nullptr), std::exchange(run_, nullptr)}) {
-    if (!purse) continue;
-    if (const auto core = purse->core.lock()) core->pay(*purse, amount_, {}, std::nullopt);
+    if (purse) Budgets::Core::free(*purse, amount_);
   }
 }
 
 void Reserved::settle(NanoUsd cost, WallTime now) {
   for (const std::shared_ptr<Purse>& purse : {std::exchange(purse_, nullptr), std::exchange(run_, nullptr)}) {
     if (!purse) continue;
-    if (const auto core = purse->core.lock()) core->pay(*purse, amount_, none_if_negative(cost), now);
+    Budgets::Core::free(*purse, amount_);
+    if (const auto core = purse->core.lock()) core->pay(*purse, none_if_negative(cost), now);
   }
 }
 
@@ -214,13 +246,15 @@ void Budgets::configure(SpendPolicy policy) {
   const bool other_zone = policy.zone->name() != core_->policy.zone->name();
   core_->policy = std::move(policy);
   if (!other_zone) return;
-  // The running period ends when the new zone's does; what was spent in it stays.
+  // What was spent on a date stays that date's, so that its middle is asked for.
   for (auto& [name, purse] : core_->tenants) {
     for (Account& account : purse->accounts) {
-      if (account.span.end == WallTime{}) continue;
-      const WallTime inside = account.span.end - std::chrono::seconds{1};
-      account.span = account.period == Period::Day ? core_->policy.zone->day(inside) : core_->policy.zone->month(inside);
-      account.span.begin = WallTime::min();
+      const Zone::Span old = account.span;
+      if (old.end == WallTime{}) continue;
+      const WallTime inside = old.begin + (old.end - old.begin) / 2;
+      account.span =
+          account.period == Period::Day ? core_->policy.zone->day(inside) : core_->policy.zone->month(inside);
+      account.span.begin = std::min(account.span.begin, old.begin);  // It has begun.
     }
   }
 }
@@ -230,7 +264,11 @@ SpendAnswer Budgets::look(std::string_view tenant, std::string_view run_id, Nano
   if (!core_->limits_of(tenant)) return answer;
   worst = none_if_negative(worst);
   core_->ask(*core_->purse_of(tenant, now), worst, answer);
-  if (const auto run = core_->run_of(tenant, run_id)) core_->ask(*run, worst, answer);
+  if (const auto run = core_->find_run(tenant, run_id)) {
+    core_->ask(*run, worst, answer);
+  } else if (core_->is_limited_run(tenant, run_id)) {
+    core_->ask(*core_->fresh_run(tenant, run_id), worst, answer);
+  }
   return answer;
 }
 
@@ -240,7 +278,7 @@ Reserved Budgets::reserve(std::string_view tenant, std::string_view run_id, Nano
   reserved.purse_ = core_->purse_of(tenant, now);
   reserved.run_ = core_->run_of(tenant, run_id);
   for (const auto& purse : {reserved.purse_, reserved.run_}) {
-    if (purse) purse->held = plus(purse->held, reserved.amount_);
+    if (purse) purse->held += reserved.amount_.value;
   }
   return reserved;
 }
@@ -249,7 +287,7 @@ std::optional<double> Budgets::warned_share(std::string_view tenant, std::string
   const SpendLimits* limits = core_->limits_of(tenant);
   if (!limits) return std::nullopt;
   std::optional<double> greatest;
-  for (const auto& purse : {core_->purse_of(tenant, now), core_->run_of(tenant, run_id)}) {
+  for (const auto& purse : {core_->purse_of(tenant, now), core_->find_run(tenant, run_id)}) {
     if (!purse) continue;
     for (const Account& account : purse->accounts) {
       const std::optional<NanoUsd> limit = core_->limit_of(*purse, account);
@@ -288,7 +326,7 @@ std::vector<BudgetState> Budgets::view(WallTime now) {
                         .limit = *limit,
                         .granted = account.granted,
                         .spent = account.spent,
-                        .held = purse.held,
+                        .held = {static_cast<std::int64_t>(std::min<Wide>(purse.held, INT64_MAX))},
                         .resets = {}};
       if (account.period != Period::Run) state.resets = account.span.end;
       all.push_back(std::move(state));

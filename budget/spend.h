@@ -42,10 +42,11 @@ struct SpendAnswer {
     Wait,   // Only money in reserve for others is in the way.
     Spent,  // Settled money and its own worst case pass a limit.
   } kind = Kind::Yes;
-  Period period = Period::Day;       // Wait, Spent: whose limit.
+  Period period = Period::Day;  // Wait, Spent: whose limit; of several that are spent, the one that lasts longest.
   std::optional<WallTime> resets{};  // When that begins anew; nothing for a run.
   NanoUsd limit{};
-  NanoUsd spent{};  // Settled.
+  NanoUsd spent{};  // Settled; may be nothing, see worst.
+  NanoUsd worst{};  // The call's own; above the limit it will not pass in the next period either.
 };
 
 class Budgets;
@@ -68,14 +69,15 @@ class Reserved {
 
  private:
   friend class Budgets;
-  struct Purse;  // A tenant's, or a run's.
+  struct Purse;  // A tenant's, or a run's. It outlives its limits and its being forgotten.
   void give_back();
   std::shared_ptr<Purse> purse_{};
   std::shared_ptr<Purse> run_{};
   NanoUsd amount_{};
 };
 
-/// A soft limit was passed, or a hard one reached: told once per period and limit.
+/// A soft limit was passed; or a hard one was reached, or so much is spent that a call which might have passed in a
+/// fresh period was refused. Told once per period and limit.
 struct SpendEvent {
   enum class Kind : std::uint8_t { Warned, Exhausted } kind;
   std::string tenant{};
@@ -98,7 +100,9 @@ struct BudgetState {
 };
 
 /// Single-threaded. Money is spent in the period in which it is settled. Balances stay over configure(), of tenants
-/// whose limits have gone, too. Runs are bounded: the least recently used one without money in reserve is forgotten.
+/// whose limits have gone, too; in another zone the running day and month go on as those of the same date. Of tenants
+/// that never had limits nothing is kept. Runs are bounded: the least recently used one without money in reserve is
+/// forgotten.
 class Budgets {
  public:
   Budgets();
@@ -106,7 +110,7 @@ class Budgets {
   void configure(SpendPolicy policy);
 
   [[nodiscard]] SpendAnswer look(std::string_view tenant, std::string_view run_id, NanoUsd worst, WallTime now);
-  /// Only where look() just said yes.
+  /// Only where look() just said yes. Nothing is held of a tenant without limits.
   [[nodiscard]] Reserved reserve(std::string_view tenant, std::string_view run_id, NanoUsd worst, WallTime now);
   /// The greatest share of a limit that is spent, from warn_at on; else nothing. For the caller's warning header.
   [[nodiscard]] std::optional<double> warned_share(std::string_view tenant, std::string_view run_id, WallTime now);

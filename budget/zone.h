@@ -21,8 +21,9 @@ class Zone {
     WallTime end{};  // The first moment that is not in it.
     [[nodiscard]] bool holds(WallTime when) const { return when >= begin && when < end; }
   };
-  /// The day, or the month, in which that moment lies. A day has 23 to 25 hours where clocks are set, and begins at
-  /// the first moment that has its date where midnight is left out.
+  /// The day, or the month, in which that moment lies; days (and months) follow one another without a gap. A day
+  /// begins at the first moment that has its date or, where that date is left out, a later one: so it has 23 to 25
+  /// hours where clocks are set, and one that has begun goes on where they are set back behind midnight.
   [[nodiscard]] Span day(WallTime when) const;
   [[nodiscard]] Span month(WallTime when) const;
 

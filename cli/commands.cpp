@@ -4,6 +4,7 @@
 #include "cli/classify.h"
 #include "cli/command.h"
 #include "cli/config.h"
+#include "cli/control.h"
 #include "cli/keys.h"
 #include "cli/prices.h"
 #include "cli/reload.h"
@@ -43,6 +44,55 @@ constexpr Option kExplainOptions[] = {kConfig, kSet, kAdmin, kJson};
 constexpr Example kExplainExamples[] = {
     {"callgate explain 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10", "every attempt, and why it waited or stopped"},
     {"callgate explain 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10 --json", "for programs"},
+};
+
+constexpr Option kAskOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Example kStatusExamples[] = {
+    {"callgate status", "tenants, lanes, upstreams, and every call under way"},
+    {"callgate status --json", "for programs"},
+};
+constexpr Option kCancelOptions[] = {
+    {"--run-id", "ID", "All calls of a job."},
+    {"--tenant", "NAME", "All calls of a tenant; beside --run-id: only if they are this tenant's."},
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kCancelExamples[] = {
+    {"callgate cancel 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10", "one call, by the id that callgate status shows"},
+    {"callgate cancel --run-id job-17", "all calls of a job"},
+    {"callgate cancel --tenant search", "all calls of a tenant"},
+};
+constexpr Option kPauseOptions[] = {
+    {"--for", "TIME", "How long, such as 30m; without it until \"callgate resume\"."},
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kPauseExamples[] = {
+    {"callgate pause tenant search --for 1h", "its calls wait, up to queue.max_wait"},
+    {"callgate pause upstream openai", "until somebody resumes it; routes use their other upstreams"},
+    {"callgate pause lane backfill", "nothing of that lane begins"},
+};
+constexpr Example kResumeExamples[] = {{"callgate resume tenant search", "what waits goes on at once"}};
+constexpr Example kBudgetShowExamples[] = {
+    {"callgate budget show", "spent, in reserve and left, by tenant and period"},
+    {"callgate budget show --json", "for programs"},
+};
+constexpr Option kGrantOptions[] = {
+    {"--tenant", "NAME", "Whose; default without it."},
+    {"--period", "PERIOD", "day, month or run; day without it."},
+    {"--run-id", "ID", "Which run, with period run."},
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kGrantExamples[] = {
+    {"callgate budget grant 25 --tenant search", "25 USD more for today"},
+    {"callgate budget grant 1.50 --tenant search --run-id job-17", "for one run"},
 };
 
 constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
@@ -191,6 +241,53 @@ constexpr Command kCommands[] = {
          "nothing of a request and no key is in it, so that it can be reported as it is. Of the process that runs;\n"
          "it is found as by \"callgate reload\".",
      .run = unknown},
+    {.words = "status",
+     .summary = "Show who waits for what, who holds what, and what is left.",
+     .examples = kStatusExamples,
+     .options = kAskOptions,
+     .details = "At most 200 calls are listed, the oldest first. Of the process that runs; it is found as by\n"
+                "\"callgate reload\".",
+     .run = status},
+    {.words = "cancel",
+     .summary = "End calls that wait or are in flight.",
+     .arguments = "[CALL]",
+     .most_arguments = 1,
+     .examples = kCancelExamples,
+     .options = kCancelOptions,
+     .details = "Their callers get 503 with code callgate_cancelled, or a stream that breaks off. Ends with 4 if no such\n"
+                "call is under way. Of the process that runs; it is found as by \"callgate reload\".",
+     .run = cancel},
+    {.words = "pause",
+     .summary = "Let nothing of a tenant, lane or upstream begin.",
+     .arguments = "tenant|lane|upstream NAME",
+     .most_arguments = 2,
+     .examples = kPauseExamples,
+     .options = kPauseOptions,
+     .details = "What is in flight goes on. A pause is forgotten by a restart. Ends with 4 if there is no such thing.",
+     .run = pause},
+    {.words = "resume",
+     .summary = "End a pause.",
+     .arguments = "tenant|lane|upstream NAME",
+     .most_arguments = 2,
+     .examples = kResumeExamples,
+     .options = kAskOptions,
+     .details = "Ends with 4 if it was not paused.",
+     .run = resume},
+    {.words = "budget show",
+     .summary = "Show what each tenant has spent of its budgets.",
+     .examples = kBudgetShowExamples,
+     .options = kAskOptions,
+     .details = "Kept in memory in this version: a restart begins at zero.",
+     .run = budget_show},
+    {.words = "budget grant",
+     .summary = "Allow more money in the running day or month, or for a run.",
+     .arguments = "USD",
+     .most_arguments = 1,
+     .examples = kGrantExamples,
+     .options = kGrantOptions,
+     .details = "It ends with the period. \"-- -25\" behind the options takes money back. Ends with 4 if the tenant has no\n"
+                "such limit.",
+     .run = budget_grant},
     {.words = "validate",
      .summary = "List all problems of configuration files.",
      .arguments = "[FILE…]",

@@ -175,7 +175,8 @@ Ending budget_spent(const Call& call, const CallRecord& record, const Refusal& r
                                : "tenant " + call.tenant + " may spend no more this " +
                                      std::string{budget::name_of(spend.period)} + ": ";
   message += budget::usd_text(spend.spent) + " of " + budget::usd_text(spend.limit) +
-             " USD are spent, and this call may cost up to the rest or more";
+             " USD are spent, and this call may cost " + budget::usd_text(spend.worst) +
+             " USD (an answer as long as max_tokens allows)";
   if (spend.resets) message += "; it begins anew at " + utc_text(*spend.resets);
   message += "; see callgate budget";
   ComeBack never{.retryable = false};

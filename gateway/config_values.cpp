@@ -486,6 +486,11 @@ std::expected<Url, std::string> read_url(std::string_view text) {
   return url;
 }
 
+std::optional<std::int64_t> read_duration(std::string_view text) {
+  const auto value = read_value(Key{.path = "duration", .type = Type::Duration},
+                                {.text = std::string{text}, .said = std::string{text}, .quoted = false, .untyped = true});
+  return value ? std::optional{value->number} : std::nullopt;
+}
 std::string say_duration(std::int64_t milliseconds) { return say_in_units(milliseconds, kDurationUnits, 1); }
 std::string say_size(std::int64_t bytes) { return say_in_units(bytes, kSizeUnits, 0); }
 

@@ -212,21 +212,21 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
     refused.message = std::move(message);
   };
   const auto ours = take_our_headers(request.headers, services_.runtime.wall_now());
-  if (!ours) refuse_with(ours.error().status, "callgate_bad_header", ours.error().message);
   // Before the issued keys are taken away, since the place of a key says which API is meant.
   auto addressed = address(*directory_, request.target, request.headers);
   std::string query = addressed ? addressed->query : query_of(request.target);
   const std::vector<std::string> keys = take_issued_keys(request.headers, query);
   const auto tenant = tenants_->who(keys, ours ? std::string_view{ours->tenant} : std::string_view{});
   // Who may not be here is not told which upstreams there are, so this comes before a wrong address.
-  if (!tenant) refuse_with(tenant.error().status, tenant.error().code, tenant.error().message);
+  if (!tenant && ours) refuse_with(tenant.error().status, tenant.error().code, tenant.error().message);
   if (tenant) refused.tenant = (*tenant)->name;
-  if (refused.message.empty() && is_own_api(request.target)) {
+  if (tenant && ours && is_own_api(request.target)) {
     auto [head, body] = own_api(request, **tenant);
     co_await caller.answer(std::move(head), body);
     co_return;
   }
-  if (!addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
+  if (tenant && !addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
+  if (!ours) refuse_with(ours.error().status, "callgate_bad_header", ours.error().message);
   if (!keys.empty() && addressed) {
     const auto step = std::ranges::find_if(addressed->route->steps,
                                            [](const RouteTarget& one) { return one.to->config.credentials.empty(); });

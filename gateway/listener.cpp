@@ -25,8 +25,8 @@ constexpr int kBacklog = 4096;  // Workers start by the hundred at once; the ker
 constexpr std::string_view kUnix = "unix:";
 constexpr const char* kForm = "give it as 127.0.0.1:4600, [::1]:4600 or unix:/path (listen.data)";
 constexpr const char* kOnlyHere =
-    "this version serves its own host only, since whoever reaches the port can spend the keys; use 127.0.0.1 or "
-    "unix:/path";
+    "whoever reaches the port could spend the keys; use 127.0.0.1 or unix:/path, or demand issued keys "
+    "(tenancy.unknown: refuse)";
 
 [[noreturn]] void cannot_listen(const std::string& address, const std::string& why) {
   throw std::runtime_error("cannot listen on " + address + ": " + why);
@@ -57,7 +57,7 @@ std::optional<std::uint16_t> port_in(std::string_view text) {
   return port;
 }
 
-Endpoint loopback_endpoint(const std::string& address) {
+Endpoint endpoint_at(const std::string& address, Reach reach) {
   const std::size_t colon = address.rfind(':');
   if (colon == address.npos) cannot_listen(address, kForm);
   const std::string host = address.substr(0, colon) == "localhost" ? "127.0.0.1" : address.substr(0, colon);
@@ -68,7 +68,7 @@ Endpoint loopback_endpoint(const std::string& address) {
   v4.sin_family = AF_INET;
   v4.sin_port = htons(*port);
   if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
-    if (ntohl(v4.sin_addr.s_addr) >> 24 != 127) cannot_listen(address, kOnlyHere);
+    if (ntohl(v4.sin_addr.s_addr) >> 24 != 127 && reach == Reach::Host) cannot_listen(address, kOnlyHere);
     return endpoint_of(v4);
   }
   sockaddr_in6 v6{};
@@ -78,7 +78,7 @@ Endpoint loopback_endpoint(const std::string& address) {
   if (!bracketed || inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6.sin6_addr) != 1) {
     cannot_listen(address, kForm);
   }
-  if (!IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) cannot_listen(address, kOnlyHere);
+  if (!IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) && reach == Reach::Host) cannot_listen(address, kOnlyHere);
   return endpoint_of(v6);
 }
 
@@ -111,16 +111,16 @@ void remove_stale(const std::string& address, const std::string& file, const End
 
 }  // namespace
 
-Listener::Listener(const std::string& address) {
+Listener::Listener(const std::string& address, Reach reach) {
   if (address.starts_with(kUnix)) {
     open_file(address, address.substr(kUnix.size()));
   } else {
-    open_port(address);
+    open_port(address, reach);
   }
 }
 
-void Listener::open_port(const std::string& address) {
-  const Endpoint endpoint = loopback_endpoint(address);
+void Listener::open_port(const std::string& address, Reach reach) {
+  const Endpoint endpoint = endpoint_at(address, reach);
   family_ = endpoint.storage.ss_family;
   descriptor_ = socket(family_, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int yes = 1;

@@ -1,16 +1,20 @@
 #pragma once
 // Where may we listen? A loopback port, or a socket file; nothing that another host can reach.
 
+#include <cstdint>
 #include <string>
 
 namespace gateway {
 
 /// A listening socket. Its end closes it and removes its file, if that is still the one that was bound.
+/// Who may reach it: this host alone, or anybody, since each must show who he is.
+enum class Reach : std::uint8_t { Host, Anybody };
+
 class Listener {
  public:
   Listener() = default;
   /// "127.0.0.1:4600", "[::1]:0", "unix:/path". Throws std::runtime_error that names the address and the mend.
-  explicit Listener(const std::string& address);
+  explicit Listener(const std::string& address, Reach reach = Reach::Host);
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&& other) noexcept;
   ~Listener();
@@ -24,7 +28,7 @@ class Listener {
   [[nodiscard]] int release_descriptor();
 
  private:
-  void open_port(const std::string& address);
+  void open_port(const std::string& address, Reach reach);
   void open_file(const std::string& address, const std::string& file);
 
   int descriptor_ = -1;

@@ -223,9 +223,9 @@ constexpr std::array kCostSources = {"provider"sv, "table"sv, "table_plain"sv, "
 enum class Side : std::uint8_t { Caller, Upstream, Gateway };
 constexpr std::array kSides = {"caller"sv, "upstream"sv, "gateway"sv};
 
-/// In a vocabulary that was made from that enum's names.
 double usd_of(budget::NanoUsd amount) { return static_cast<double>(amount.value) / 1e9; }
 
+/// In a vocabulary that was made from that enum's names.
 template <typename Enum>
 constexpr Id id_of(Enum value) {
   return static_cast<Id>(static_cast<Id>(value) + 1);

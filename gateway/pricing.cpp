@@ -67,9 +67,11 @@ std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission,
   worst.reserve(call.ways.size());
   for (std::size_t i = 0; i < call.ways.size(); ++i) {
     const budget::Found found = find(call, *call.ways[i].to, call.candidates[i].model, now);
-    const budget::Expected most =
-        budget::most_tokens(call.sizes, admission.expected(call.candidates[i], call.sizes));
-    worst.push_back(budget::worst_case(found.price, call.policy->fallback, most));
+    const budget::Expected most = budget::most_tokens(call.sizes, admission.expected(call.candidates[i], call.sizes));
+    const std::string& host = call.ways[i].to->region;
+    const std::string& region = host.empty() ? call.facts.region : host;
+    const budget::Terms terms{.region = found.region.empty() ? region : found.region};
+    worst.push_back(budget::worst_case(found.price, call.policy->fallback, most, call.sizes.media > 0, terms));
   }
   return worst;
 }

@@ -145,6 +145,9 @@ class Sidecar {
   ServerOptions server_options() const {
     ServerOptions options;
     options.address = config().listen.data;
+    // Then each call must show an issued key, or Tenants refuses it; that there are keys, the configuration's check
+    // says.
+    if (config().refuse_unknown) options.reach = Reach::Anybody;
     options.hosts = config().listen.hosts;
     options.limits = config().limits;
     options.buffered_bytes = buffered_bytes(config());

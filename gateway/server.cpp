@@ -764,7 +764,7 @@ Server::~Server() {
 
 void Server::listen() {
   const Shared& hub = impl_->hub;
-  hub->listener = Listener{hub->options.address};
+  hub->listener = Listener{hub->options.address, hub->options.reach};
   hub->on_file = hub->listener.on_file();
   hub->address = hub->listener.address();
   hub->acceptor.assign(Stream{hub->listener.family(), 0}, hub->listener.release_descriptor());

@@ -9,11 +9,13 @@
 
 #include "gateway/caller.h"
 #include "gateway/config.h"
+#include "gateway/listener.h"
 
 namespace gateway {
 
 struct ServerOptions {
   std::string address{};             // "127.0.0.1:4600", "[::1]:0", "unix:/path"
+  Reach reach = Reach::Host;         // Anybody: only where a call must show an issued key.
   std::vector<std::string> hosts{};  // Host names (without port) that are answered.
   Config::Limits limits{};
   std::uint64_t buffered_bytes =

@@ -42,6 +42,23 @@ TEST(Concurrency, a_process_begins_low_and_doubles) {
   EXPECT_EQ(adaptive(10).limit(), 10);
 }
 
+TEST(Concurrency, a_slow_start_does_not_wait_for_long_answers) {
+  Concurrency concurrency = adaptive(1'000);
+  EXPECT_EQ(concurrency.grow(kNow), kNow + 250ms);
+  EXPECT_EQ(concurrency.limit(), 64);
+  EXPECT_EQ(concurrency.kept_back(), 936);
+  EXPECT_EQ(concurrency.grow(kNow + 500ms), kNow + 750ms);
+  EXPECT_EQ(concurrency.limit(), 256);
+  EXPECT_EQ(concurrency.grow(kNow + 1h), std::nullopt);
+  EXPECT_EQ(concurrency.limit(), 1'000);
+  Concurrency cut = adaptive(1'000);
+  EXPECT_EQ(cut.grow(kNow), kNow + 250ms);
+  cut.overloaded(kNow, 64, kNow);
+  EXPECT_EQ(cut.grow(kNow + 10s), std::nullopt);
+  EXPECT_EQ(cut.kept_back(), 0);
+  EXPECT_EQ(cut.limit(), 44);
+}
+
 TEST(Concurrency, the_first_overload_ends_the_slow_start) {
   Concurrency concurrency = adaptive(1'000);
   concurrency.overloaded(kNow, 64, kNow + 1s);
@@ -50,6 +67,18 @@ TEST(Concurrency, the_first_overload_ends_the_slow_start) {
   EXPECT_EQ(concurrency.limit(), 44);
   succeed(concurrency, 1);
   EXPECT_EQ(concurrency.limit(), 45);
+}
+
+TEST(Concurrency, a_raised_number_holds_at_once_where_only_the_old_one_was_in_the_way) {
+  Concurrency fresh = adaptive(4);
+  fresh.configure(6, true);
+  EXPECT_EQ(fresh.limit(), 6);
+  Concurrency known = settled(100);
+  known.configure(300, true);
+  EXPECT_EQ(known.limit(), 300);
+  known.overloaded(kNow, 300, kNow + 1s);
+  known.configure(400, true);
+  EXPECT_EQ(known.limit(), 210) << "what it bears is known by now";
 }
 
 TEST(Concurrency, a_cut_counts_once_for_all_that_was_in_flight) {

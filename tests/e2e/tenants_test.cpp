@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "gateway/issued_key.h"
 #include "tests/support/house.h"
 
 namespace {
@@ -22,11 +21,20 @@ using support::metric;
 using support::Response;
 using HeaderList = std::vector<std::pair<std::string, std::string>>;
 
-const std::string kKeyOfA = "cg_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-const std::string kKeyOfB = "cg_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB";
-const std::string kNobodys = "cg_CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC";
-
-std::string digest(const std::string& key) { return gateway::text_of(gateway::digest_of_key(key)); }
+/// An issued key, and what the configuration has of it: printf %s "$key" | sha256sum
+struct Issued {
+  std::string key;
+  std::string sha256;
+};
+const Issued kOfA{"cg_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+                  "ad1a16ad7662a245bf92d1bcfe375ab4cfad96b7bdfb138dd5c9eb0d63dc4cb9"};
+const Issued kOfB{"cg_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB",
+                  "9a6523356bf7be7f8b61d3a5b1dbd78b40826a0dda638aebb45d392a26af0dc8"};
+const Issued kOfNobody{"cg_CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC",
+                       "3b454fc986f438108c73da2d79d4af33d1f3ffd353fde559130a5700e1ace718"};
+const std::string kKeyOfA = kOfA.key;
+const std::string kKeyOfB = kOfB.key;
+const std::string kNobodys = kOfNobody.key;
 
 /// Upstreams openai, anthropic and gemini with keys of ours, and "through" without; tenants a, b (with keys), small.
 struct Tenanted {
@@ -42,8 +50,8 @@ struct Tenanted {
     }
     text += "  through: {dialect: openai, url: " + provider.url() + "}\n";
     text += "routes: {mixed: {try: [openai, through]}}\n";
-    text += "tenants:\n  a: {lane: interactive, keys: [{sha256: \"" + digest(kKeyOfA) + "\"}]}\n";
-    text += "  b: {keys: [{sha256: \"" + digest(kKeyOfB) + "\"}]}\n";
+    text += "tenants:\n  a: {lane: interactive, keys: [{sha256: \"" + kOfA.sha256 + "\"}]}\n";
+    text += "  b: {keys: [{sha256: \"" + kOfB.sha256 + "\"}]}\n";
     text += "  small: {models: {allow: [\"gpt-5*\", \"gemini-*\"]}}\n";
     return text + more;
   }
@@ -105,8 +113,8 @@ TEST(TenantsE2e, an_issued_key_in_any_slot_is_its_tenant_and_never_reaches_a_pro
   const std::string scrape = house.scrape();
   std::string log;
   for (const std::string& line : house.callgate.process().lines()) log += line;
-  for (const std::string& key : {kKeyOfA, kKeyOfB, kNobodys}) {
-    for (const std::string& piece : {key, key.substr(3), digest(key)}) {
+  for (const Issued& issued : {kOfA, kOfB, kOfNobody}) {
+    for (const std::string& piece : {issued.key, issued.key.substr(3, 12), issued.sha256}) {
       EXPECT_EQ(seen.find(piece), std::string::npos);
       EXPECT_EQ(scrape.find(piece), std::string::npos);
       EXPECT_EQ(log.find(piece), std::string::npos);
@@ -182,7 +190,7 @@ TEST(TenantsE2e, who_is_unknown_is_refused_where_that_is_asked_for) {
 
   // A reload decides anew, and withdraws keys.
   std::string other = house.yaml("tenancy: {unknown: default}\n");
-  other.replace(other.find(digest(kKeyOfA)), 64, digest(kNobodys));
+  other.replace(other.find(kOfA.sha256), 64, kOfNobody.sha256);
   house.callgate.write_config(other);
   EXPECT_EQ(http("POST", house.callgate.admin_url() + "/v1/reload").status, 200);
   EXPECT_EQ(house.whose({}), "default");
@@ -218,7 +226,8 @@ TEST(TenantsE2e, models_that_a_tenant_may_not_use_are_refused_in_the_dialect) {
 // F-39: equal requests of two tenants share nothing, a remembered failure neither.
 TEST(TenantsE2e, F39_what_is_remembered_is_one_tenant_s_alone) {
   Tenanted house{
-      "retry: {base: 1ms, interactive: {attempts: 1}, bulk: {attempts: 1}}\nbreaker: {min_calls: 1000000, "
+      "retry: {base: 1ms, interactive: {attempts: 1}, bulk: {attempts: 1}, backfill: {attempts: 1}}\nbreaker: "
+      "{min_calls: 1000000, "
       "consecutive: 1000000}\n"};
   house.provider.script(R"([{"answer": 503}])");
   const auto source = [&](const HeaderList& headers) { return house.ask(headers).header("Callgate-Source"); };

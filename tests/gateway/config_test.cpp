@@ -763,6 +763,7 @@ std::string other_value(const gateway::Key& key) {
   if (key.path == "default_upstream.*") return "groq";
   if (key.path == "limits.buffered_bytes") return "100MiB";
   if (key.path == "prices.files") return kPrices;
+  if (key.path == "budget.time_zone") return "Europe/Berlin";
   switch (key.type) {
     case gateway::Type::Flag:
       return key.standard == "true" ? "false" : "true";

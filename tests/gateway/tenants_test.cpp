@@ -95,7 +95,9 @@ TEST(Tenants, are_told_by_key_or_name) {
     const auto refused = strict.who(c.keys, c.name);
     if (refused) continue;
     for (const std::string& key : c.keys) {
-      if (key.size() > 10) { EXPECT_EQ(refused.error().message.find(key), std::string::npos); }
+      if (key.size() > 10) {
+        EXPECT_EQ(refused.error().message.find(key), std::string::npos);
+      }
     }
     EXPECT_EQ(refused.error().message.find("keyless"), std::string::npos);
   }

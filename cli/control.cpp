@@ -1,0 +1,256 @@
+#include "cli/control.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/admin_command.h"
+#include "cli/table.h"
+#include "gateway/config_values.h"
+#include "gateway/json_out.h"
+
+namespace cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t kCellMax = 96;
+
+/// Anything may listen at an address, and say what moves a terminal's cursor.
+std::string cell(std::string_view text) {
+  std::string out;
+  gateway::append_escaped(out, text, kCellMax);
+  return out.empty() ? "-" : out;
+}
+std::string word(const Json& value) {
+  if (value.is_null()) return "-";
+  return value.is_string() ? cell(value.get<std::string>()) : cell(value.dump());
+}
+
+std::string encoded(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+                       c == '_' || c == '.' || c == '~';
+    if (plain) {
+      out += c;
+    } else {
+      out.append({'%', kHex[byte >> 4U], kHex[byte & 15U]});
+    }
+  }
+  return out;
+}
+
+std::string query_of(std::initializer_list<std::pair<std::string_view, std::string>> parameters) {
+  std::string query;
+  for (const auto& [name, value] : parameters) {
+    if (value.empty()) continue;
+    query.append(query.empty() ? "?" : "&").append(name).append("=").append(encoded(value));
+  }
+  return query;
+}
+
+std::string paused_word(const Json& paused) {
+  if (paused.is_null()) return "";
+  const Json& ends = paused.at("ends_ms");
+  return ends.is_null() ? "paused until resumed" : "paused for " + gateway::say_duration(ends.get<std::int64_t>());
+}
+
+/// "12 of 256"
+std::string share_word(const Json& used, const Json& most) {
+  return word(used) + (most.is_null() ? "" : " of " + word(most));
+}
+
+std::string rates_word(const Json& one) {
+  std::string text;
+  for (const auto& [name, value] : one.items()) {
+    if (!name.ends_with("_per_minute") || value.is_null()) continue;
+    text.append(text.empty() ? "" : ", ").append(word(value)).append(" ").append(name);
+  }
+  return text;
+}
+
+void say_tables(const std::vector<Rows>& tables, Terminal& terminal) {
+  bool first = true;
+  for (const Rows& rows : tables) {
+    if (rows.size() < 2) continue;
+    if (!std::exchange(first, false)) terminal.out << '\n';
+    print_rows(rows, terminal.out);
+  }
+}
+
+Rows budget_rows(const Json& json) {
+  Rows rows{{"tenant", "period", "spent USD", "in reserve", "limit", "granted", "begins anew"}};
+  for (const Json& one : json.at("budgets")) {
+    std::string period = word(one.at("period"));
+    if (!one.at("run_id").is_null()) period += " " + word(one.at("run_id"));
+    rows.push_back({word(one.at("tenant")),
+                    std::move(period),
+                    word(one.at("spent_usd")),
+                    word(one.at("held_usd")),
+                    word(one.at("limit_usd")),
+                    word(one.at("granted_usd")),
+                    word(one.at("resets_at"))});
+  }
+  return rows;
+}
+
+std::vector<Rows> tables_of_status(const Json& json) {
+  Rows tenants{{"tenant", "weight", "waiting (interactive, bulk, backfill)", "in flight", "limits", ""}};
+  for (const Json& one : json.at("tenants")) {
+    const Json& waiting = one.at("waiting");
+    tenants.push_back({word(one.at("name")),
+                       word(one.at("weight")),
+                       word(waiting.at("interactive")) + ", " + word(waiting.at("bulk")) + ", " +
+                           word(waiting.at("backfill")),
+                       share_word(one.at("in_flight"), one.at("concurrent")),
+                       rates_word(one),
+                       paused_word(one.at("paused"))});
+  }
+  Rows lanes{{"lane", "waiting", ""}};
+  for (const Json& one : json.at("lanes"))
+    lanes.push_back({word(one.at("name")), word(one.at("waiting")), paused_word(one.at("paused"))});
+  Rows upstreams{{"upstream", "in flight", "rates", ""}};
+  for (const Json& one : json.at("upstreams")) {
+    // Those that nobody uses would hide the others.
+    if (one.at("in_flight") == 0 && one.at("paused").is_null() && one.at("rates").empty()) continue;
+    upstreams.push_back({word(one.at("name")),
+                         share_word(one.at("in_flight"), one.at("concurrent")),
+                         "",
+                         paused_word(one.at("paused"))});
+    for (const Json& group : one.at("rates"))
+      upstreams.push_back({"", "", word(group.at("group")) + " with key " + word(group.at("credential")) + ": " +
+                                       rates_word(group), ""});
+  }
+  Rows held{{"waits for", "calls"}};
+  for (const auto& [limit, count] : json.at("waiting_for").items()) held.push_back({cell(limit), word(count)});
+  Rows calls{{"call", "tenant", "lane", "run", "model", "age", "state", "upstream", "attempt"}};
+  for (const Json& one : json.at("calls")) {
+    calls.push_back({word(one.at("call_id")),
+                     word(one.at("tenant")),
+                     word(one.at("lane")),
+                     word(one.at("run_id")),
+                     word(one.at("model")),
+                     word(one.at("age_ms")) + " ms",
+                     word(one.at("state")),
+                     word(one.at("upstream")),
+                     word(one.at("attempt"))});
+  }
+  const auto in_all = json.at("calls_in_all").get<std::uint64_t>();
+  if (in_all >= calls.size()) calls.push_back({"… " + std::to_string(in_all) + " in all"});
+  return {tenants, lanes, upstreams, held, budget_rows(json), calls};
+}
+
+int ask(std::string_view command, std::string_view method, const std::string& path, const Arguments& arguments,
+        Terminal& terminal, std::vector<Rows> (*tell)(const Json&)) {
+  const auto reply = ask_running(command, method, path, arguments, terminal);
+  if (!reply) return reply.error();
+  try {
+    const Json json = Json::parse(reply->answer.body);
+    const int code = reply->answer.status;
+    if (arguments.has("--json")) terminal.out << reply->answer.body;
+    if (code == 200) {
+      if (!arguments.has("--json")) say_tables(tell(json), terminal);
+      return kDone;
+    }
+    const std::string detail = cell(json.at("detail").get<std::string>());
+    if (code != 400 && code != 404) return refused_by(command, *reply, detail, terminal);
+    terminal.err << "callgate " << command << ": " << detail << '\n';
+    return code == 404 ? kNotFound : kUsage;
+  } catch (const Json::exception&) {
+    return no_callgate(command, *reply, terminal);
+  }
+}
+
+int wrong(std::string_view command, std::string_view what, Terminal& terminal) {
+  terminal.err << "callgate " << command << ": " << what << "\nSee \"callgate " << command << " --help\".\n";
+  return kUsage;
+}
+
+std::vector<Rows> nothing(const Json& /*json*/) { return {}; }
+
+}  // namespace
+
+int status(const Arguments& arguments, Terminal& terminal) {
+  return ask("status", "GET", "/v1/status", arguments, terminal, tables_of_status);
+}
+
+int cancel(const Arguments& arguments, Terminal& terminal) {
+  const std::string call = arguments.words.empty() ? std::string{} : arguments.words[0];
+  const std::string run = arguments.get("--run-id");
+  const std::string tenant = arguments.get("--tenant");
+  const int named = (call.empty() ? 0 : 1) + (run.empty() ? 0 : 1);
+  if (named > 1 || (named == 0 && tenant.empty()))
+    return wrong("cancel", "needs a call's id, or --run-id, or --tenant (which may stand beside --run-id)", terminal);
+  const auto count = [](const Json& json) {
+    return std::vector<Rows>{{{"cancelled"}, {word(json.at("count")) + " calls"}}};
+  };
+  return ask("cancel",
+             "POST",
+             "/v1/cancel" + query_of({{"call", call}, {"run_id", run}, {"tenant", tenant}}),
+             arguments,
+             terminal,
+             count);
+}
+
+int pause(const Arguments& arguments, Terminal& terminal) {
+  if (arguments.words.size() != 2) return wrong("pause", "needs tenant, lane or upstream, and its name", terminal);
+  std::string ms;
+  if (arguments.has("--for")) {
+    const auto time = gateway::read_duration(arguments.get("--for"));
+    if (!time || *time <= 0)
+      return wrong("pause", "--for must be a duration such as 90s, 30m or 1h", terminal);
+    ms = std::to_string(*time);
+  }
+  return ask("pause",
+             "POST",
+             "/v1/pause" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}, {"for_ms", ms}}),
+             arguments,
+             terminal,
+             nothing);
+}
+
+int resume(const Arguments& arguments, Terminal& terminal) {
+  if (arguments.words.size() != 2) return wrong("resume", "needs tenant, lane or upstream, and its name", terminal);
+  return ask("resume",
+             "POST",
+             "/v1/resume" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}}),
+             arguments,
+             terminal,
+             nothing);
+}
+
+int budget_show(const Arguments& arguments, Terminal& terminal) {
+  const auto rows = [](const Json& json) {
+    Rows budgets = budget_rows(json);
+    if (budgets.size() == 1) budgets = {{"no tenant has a budget (tenants.*.budget)"}, {""}};
+    return std::vector<Rows>{std::move(budgets)};
+  };
+  return ask("budget show", "GET", "/v1/budgets", arguments, terminal, rows);
+}
+
+int budget_grant(const Arguments& arguments, Terminal& terminal) {
+  if (arguments.words.size() != 1)
+    return wrong("budget grant", "needs the amount in USD, such as 12.50 (a negative one takes back)", terminal);
+  const std::string run = arguments.get("--run-id");
+  return ask("budget grant",
+             "POST",
+             "/v1/budgets/grant" + query_of({{"tenant", arguments.get("--tenant", "default")},
+                                             {"period", arguments.get("--period", run.empty() ? "day" : "run")},
+                                             {"run_id", run},
+                                             {"usd", arguments.words[0]}}),
+             arguments,
+             terminal,
+             nothing);
+}
+
+}  // namespace cli
