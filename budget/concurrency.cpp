@@ -14,6 +14,11 @@ constexpr int kAllParts = 5;
 constexpr int kCutParts = 7;
 constexpr int kCutOf = 10;
 constexpr int kMost = 1'000'000;
+constexpr int kLeastPart = 8;
+constexpr int kLeast = 16;
+constexpr double kShareLearns = 1.0 / 32;
+constexpr double kMuch = 0.1;
+constexpr Milliseconds kBetweenCuts{1'000};
 
 }  // namespace
 
@@ -47,8 +52,8 @@ void Concurrency::configure(int most, bool adaptive) {
 int Concurrency::limit() const { return adaptive_ ? limit_ : most_; }
 
 std::optional<TimePoint> Concurrency::grow(TimePoint now) {
-  if (!adaptive_ || !slow_start_ || limit_ >= most_) return std::nullopt;
   if (!began_) began_ = now;
+  if (!adaptive_ || !slow_start_ || limit_ >= most_) return std::nullopt;
   const auto doublings = std::min<std::int64_t>((now - *began_) / kDoubles, kMostDoublings);
   limit_ = static_cast<int>(std::clamp<std::int64_t>(std::int64_t{kSlowStart} << doublings, limit_, most_));
   if (limit_ >= most_) return std::nullopt;
@@ -56,6 +61,7 @@ std::optional<TimePoint> Concurrency::grow(TimePoint now) {
 }
 
 void Concurrency::succeeded(int in_use, TimePoint /*now*/) {
+  overloaded_share_ -= kShareLearns * overloaded_share_;
   if (!adaptive_ || limit_ >= most_) return;
   if (std::int64_t{in_use} * kAllParts < std::int64_t{limit_} * kUsedParts) return;
   if (!slow_start_ && ++credit_ < limit_) return;
@@ -64,13 +70,16 @@ void Concurrency::succeeded(int in_use, TimePoint /*now*/) {
 }
 
 void Concurrency::overloaded(TimePoint began, int in_use, TimePoint now) {
-  if (!adaptive_ || (cut_at_ && began <= *cut_at_)) return;
-  cut_at_ = now;
+  overloaded_share_ += kShareLearns * (1.0 - overloaded_share_);
   slow_start_ = false;
+  if (!adaptive_ || overloaded_share_ < kMuch) return;
+  if (cut_at_ && (began <= *cut_at_ || now - *cut_at_ < kBetweenCuts)) return;
+  cut_at_ = now;
   credit_ = 0;
   // What was in flight was too much, and what was free beside it no help; but one moment does not take it all.
   const int from = std::clamp(in_use, (limit_ + 1) / 2, limit_);
-  limit_ = std::max(1, static_cast<int>(std::int64_t{from} * kCutParts / kCutOf));
+  const int least = std::min(limit_, std::clamp(most_ / kLeastPart, 1, kLeast));
+  limit_ = std::max(least, static_cast<int>(std::int64_t{from} * kCutParts / kCutOf));
 }
 
 }  // namespace budget

@@ -82,14 +82,14 @@ Use use_of(const Expected& expected, bool counts_as_call) {
 }
 
 /// Jobs with the same one are held by the same.
-std::string ways_of(const Job& job, bool by_run) {
+std::string ways_of(const Job& job) {
   std::string key;
   for (std::size_t i = 0; i < job.candidates.size(); ++i) {
     if (job.not_before[i] == TimePoint::max()) continue;
     const Candidate& way = job.candidates[i];
-    key.append(way.upstream).append(1, '\0').append(way.credential).append(1, '\0').append(way.group).append(1, '\n');
+    key.append(way.upstream).append(1, '\0').append(way.credential).append(1, '\0').append(way.group);
+    key.append(1, '\0').append(way.model).append(1, '\n');
   }
-  if (by_run) key.append(job.run_id);
   return key;
 }
 
@@ -187,8 +187,7 @@ Dispatcher::Dispatcher(Doors doors)
 Dispatcher::~Dispatcher() = default;
 
 void Dispatcher::configure(DispatchPolicy policy, TimePoint now, WallTime wall) {
-  now_ = now;
-  wall_ = wall;
+  tick(now, wall);
   policy_ = std::move(policy);
   health_.configure(policy_.health);
   budgets_.configure(policy_.spend);
@@ -197,13 +196,14 @@ void Dispatcher::configure(DispatchPolicy policy, TimePoint now, WallTime wall) 
   for (const auto& [name, one] : policy_.upstreams) upstream(name);
   for (auto& [name, one] : upstreams_) configure(one);
   rates_.for_each([&](const std::string& key, GroupRate& one) {
-    one.configure(rates_of(std::string_view{key}.substr(0, key.find('\0'))), now);
+    const std::string_view upstream = std::string_view{key}.substr(0, key.find('\0'));
+    if (policy_.upstreams.contains(upstream)) one.configure(rates_of(upstream), now);
   });
   wake();
   scan();
 }
 
-/// One that is not configured any more ends its calls under the limits that they came under.
+/// The calls of one that is not configured any more end as those of everybody else.
 void Dispatcher::configure(Tenant& one) {
   auto policy = policy_.tenants.find(one.name);
   if (policy == policy_.tenants.end()) policy = policy_.tenants.find(kDefault);
@@ -211,6 +211,7 @@ void Dispatcher::configure(Tenant& one) {
   one.buckets.limit(one.policy.rates, now_);
 }
 
+/// One that is not configured any more ends its calls under the limits that they came under.
 void Dispatcher::configure(Upstream& one) {
   const auto policy = policy_.upstreams.find(one.name);
   if (policy == policy_.upstreams.end()) return;
@@ -479,7 +480,8 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
       until = std::min(until, when);
     }
   } full;
-  bool alone = false;      // Others who want the same may go where this one may not.
+  std::vector<const GroupRate*> claims;  // Of one that goes elsewhere nothing is left.
+  bool alone = false;                    // Others who want the same may go where this one may not.
   std::size_t closed = 0;  // For this call, for good.
   std::size_t quarantined = 0;
   std::size_t spent = 0;
@@ -495,10 +497,6 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
     }
     Upstream& there = upstream(way.upstream);
     const auto lane = static_cast<std::size_t>(job.lane);
-    if (own <= now_ && there.full[lane] == scan_) {
-      full.also(Limit::UpstreamConcurrent, "", i, TimePoint::max());
-      continue;
-    }
     if (const auto until = paused(Pausable::Upstream, way.upstream)) {
       full.also(Limit::Operator, "", i, *until);
       continue;
@@ -518,7 +516,23 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
       }
       continue;
     }
-    if (!has_room(there, job.lane)) {
+    if (!job.worst.empty()) {
+      const SpendAnswer money = budgets_.look(job.tenant, job.run_id, job.worst[i], wall_);
+      if (money.kind == SpendAnswer::Kind::Spent) {
+        ++spent;
+        no_money = money;
+        continue;
+      }
+      if (money.kind == SpendAnswer::Kind::Wait) {
+        // What begins anew is empty; the clock on the wall may be set meanwhile, so not too far ahead.
+        const auto anew = money.resets ? std::min<std::chrono::nanoseconds>(*money.resets - wall_, kLookAtWall)
+                                       : std::chrono::nanoseconds{kLookAtWall};
+        full.also(Limit::Budget, "", i, now_ + std::max<std::chrono::nanoseconds>(anew, kLeastWait));
+        alone = alone || money.period == Period::Run;
+        continue;
+      }
+    }
+    if (there.full[lane] == scan_ || !has_room(there, job.lane)) {
       there.full[lane] = scan_;
       if (there.in_flight < there.concurrency.limit()) look_again_at(kept_until(job.lane));
       full.also(Limit::UpstreamConcurrent, "", i, TimePoint::max());
@@ -532,24 +546,9 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
     }
     if (const TimePoint next = paced.next(use, now_); next > now_) {
       // The next one at it is not overtaken by a smaller one.
-      claimed_.push_back(&paced);
+      claims.push_back(&paced);
       full.also(Limit::UpstreamRate, paced.holds(use, now_), i, next);
       continue;
-    }
-    if (!job.worst.empty()) {
-      const SpendAnswer money = budgets_.look(job.tenant, job.run_id, job.worst[i], wall_);
-      if (money.kind == SpendAnswer::Kind::Spent) {
-        ++spent;
-        no_money = money;
-        continue;
-      }
-      if (money.kind == SpendAnswer::Kind::Wait) {
-        // What begins anew is empty; the clock on the wall may be set meanwhile, so not too far ahead.
-        const auto anew = money.resets ? std::min<std::chrono::nanoseconds>(*money.resets - wall_, kLookAtWall)
-                                       : std::chrono::nanoseconds{kLookAtWall};
-        full.also(Limit::Budget, "", i, now_ + std::max<std::chrono::nanoseconds>(anew, kLeastWait));
-        continue;
-      }
     }
     take(job, i);
     return Offer::Taken;
@@ -565,6 +564,7 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
   if (full.limit != Limit::None) {
     hold(job, full.limit, full.rate, job.candidates[full.at].upstream);
     look_again_at(std::min(full.until, shut.when));
+    claimed_.insert(claimed_.end(), claims.begin(), claims.end());
     return alone ? Offer::BlockedAlone : Offer::Blocked;
   }
   if (spent > 0 && closed + quarantined + spent == all) {
@@ -630,8 +630,10 @@ void Dispatcher::take(Job& job, std::size_t candidate) {
   ++there.by_lane[static_cast<std::size_t>(job.lane)];
 
   Line& line = whose.lines[static_cast<std::size_t>(job.lane)];
-  if (line.last_began) learn(line.between, seconds(*line.last_began, now_));
-  line.last_began = now_;
+  // How fast it goes is only seen while somebody waits.
+  if (line.last_began && !line.all.empty()) learn(line.between, seconds(*line.last_began, now_));
+  line.last_began.reset();
+  if (!line.all.empty()) line.last_began = now_;
   LaneQueue& lane = lanes_[static_cast<std::size_t>(job.lane)];
   lane.floor = std::max(lane.floor, line.had);
   floor_ = std::max(floor_, lane.had);
@@ -641,15 +643,19 @@ void Dispatcher::take(Job& job, std::size_t candidate) {
 
 // ---- The dispatcher itself
 
-void Dispatcher::scan() {
+void Dispatcher::tell_spent() {
   for (const SpendEvent& event : budgets_.events()) {
     if (doors_.spent) doors_.spent(event);
   }
+}
+
+void Dispatcher::scan() {
   ++scan_;
   claimed_.clear();
   next_ = asleep_.empty() ? TimePoint::max() : asleep_.begin()->first;
   while (scan_once()) {
   }
+  tell_spent();
 }
 
 /// The next one whose turn it is. False: nobody else can begin now.
@@ -715,15 +721,16 @@ void Dispatcher::enter(Job& job, bool may_wait, TimePoint now, WallTime wall) {
     ++scan_;
     claimed_.clear();
     const Offer offered = offer(job);
+    tell_spent();
     if (offered == Offer::Taken || offered == Offer::Refused) return settle(job);
     if (!may_wait) return refuse(job, {.why = Refusal::Why::Draining});
-    job.ways = ways_of(job, counts_by_run(job));
+    job.ways = ways_of(job);
     job.apart = false;
     join(job);
     offered == Offer::Asleep ? sleep(job, job.wakes) : stand(job);
     if (offered == Offer::BlockedAlone) set_apart(job);
   } else {
-    job.ways = ways_of(job, counts_by_run(job));
+    job.ways = ways_of(job);
     job.apart = false;
     join(job);
     stand(job);
@@ -733,12 +740,6 @@ void Dispatcher::enter(Job& job, bool may_wait, TimePoint now, WallTime wall) {
     if (!may_wait) return refuse(job, {.why = Refusal::Why::Draining});
   }
   if (!job.again) make_room(job);
-}
-
-bool Dispatcher::counts_by_run(const Job& job) const {
-  if (job.run_id.empty() || job.worst.empty()) return false;
-  const auto limits = policy_.spend.tenants.find(job.tenant);
-  return limits != policy_.spend.tenants.end() && limits->second.per_run.has_value();
 }
 
 /// One came in. If there are too many now, the youngest of the longest queue in the lowest lane goes.
@@ -792,9 +793,12 @@ Refusal Dispatcher::overdue(const Job& job, TimePoint now) {
   tick(now, wall_);
   Refusal refusal;
   refusal.why = job.deadline <= patience_of(job) ? Refusal::Why::Deadline : Refusal::Why::WaitedTooLong;
-  refusal.limit = job.held_by;
-  refusal.rate = job.rate;
-  refusal.upstream = job.where.empty() ? job.candidates.front().upstream : std::string{job.where};
+  // Behind others it waited for what they wait for.
+  const Line& line = line_of(job);
+  const Job& held = job.held_by == Limit::Order && !line.all.empty() ? *line.all.begin()->second : job;
+  refusal.limit = held.held_by;
+  refusal.rate = held.rate;
+  refusal.upstream = held.where.empty() ? job.candidates.front().upstream : std::string{held.where};
   refusal.retry_after = true_wait(job);
   return refusal;
 }
@@ -827,18 +831,20 @@ void Dispatcher::tick(TimePoint now, WallTime wall) {
 // ---- What is in flight
 
 void Dispatcher::proved(Grant& grant, TimePoint now, WallTime wall) {
+  assert(grant.held());
   tick(now, wall);
   const bool probe = grant.pass_.is_probe();
   Upstream& there = upstream(grant.way().upstream);
+  const int limit = there.concurrency.limit();
   if (!grant.pass_.proved) there.concurrency.succeeded(there.in_flight, now);
   const std::vector<HealthEvent> events = health_.proved(grant.pass_, now);
   tell(events);
-  if (!probe && events.empty()) return;
-  wake();
-  scan();
+  if (probe || !events.empty()) wake();
+  if (probe || !events.empty() || there.concurrency.limit() != limit) scan();
 }
 
 void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime wall) {
+  assert(grant.held());
   tick(now, wall);
   const Candidate& way = grant.way();
   const bool probe = grant.pass_.is_probe();
@@ -855,7 +861,7 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
 
   // What nobody counted was what was expected, unless nothing was done.
   const bool used = ended.end.good || ended.possibly_billed;
-  Use truth = used ? use_of(grant.expected_, true) : Use{};
+  Use truth = used ? use_of(grant.expected_, true) : Use{.requests = ended.connect_failed ? 0.0 : 1.0};
   if (ended.tokens) {
     truth.input = static_cast<double>(ended.tokens->first);
     truth.output = static_cast<double>(ended.tokens->second);
@@ -863,12 +869,12 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
   // Where no budget counts, nothing was put aside, and settling it does nothing.
   const NanoUsd unknown = used ? grant.money_.amount() : NanoUsd{};
   grant.money_.settle(ended.cost.value_or(unknown), wall);
-  finish(grant, truth, ended.end.cls == classifier::Class::RateLimited && !ended.end.good);
+  finish(grant, truth, used, ended.end.cls == classifier::Class::RateLimited && !ended.end.good);
   if (probe || !events.empty()) wake();
   scan();
 }
 
-void Dispatcher::finish(Grant& grant, const Use& truth, bool refused) {
+void Dispatcher::finish(Grant& grant, const Use& truth, bool used, bool refused) {
   grant.desk_.reset();
   const Candidate& way = grant.way();
   Tenant& whose = tenant(grant.tenant_);
@@ -877,7 +883,8 @@ void Dispatcher::finish(Grant& grant, const Use& truth, bool refused) {
       of_tenant, {.requests = of_tenant.requests, .input = truth.input, .output = truth.output}, now_);
   rate(way).settle(use_of(grant.expected_, true), truth, refused, grant.began_, now_);
   const double expected = std::max(1.0, static_cast<double>(grant.expected_.input + grant.expected_.output));
-  charge(whose.lines[static_cast<std::size_t>(grant.lane_)], std::max(1.0, truth.tokens()) - expected);
+  // One whose calls all fail has had its turns all the same, or it would always be the next.
+  if (used) charge(whose.lines[static_cast<std::size_t>(grant.lane_)], std::max(1.0, truth.tokens()) - expected);
   --whose.in_flight;
   Upstream& there = upstream(way.upstream);
   --there.in_flight;
@@ -893,7 +900,7 @@ void Dispatcher::give_back(Grant& grant) {
   grant.pass_.pause = {};
   grant.pass_.quarantine = {};
   grant.money_ = {};
-  finish(grant, {}, false);
+  finish(grant, {.requests = 0}, false, false);
   if (probe) wake();
   scan();
 }
@@ -953,6 +960,7 @@ bool Dispatcher::grant_money(std::string_view tenant, Period period, std::string
                              TimePoint now, WallTime wall) {
   tick(now, wall);
   if (!budgets_.grant(tenant, period, run_id, amount, wall)) return false;
+  wake();
   scan();
   return true;
 }
@@ -978,7 +986,6 @@ std::vector<UpstreamLoad> Dispatcher::upstreams(TimePoint now) {
   tick(now, wall_);
   std::vector<UpstreamLoad> all;
   for (const auto& [name, one] : upstreams_) {
-    if (!policy_.upstreams.contains(name) && one.in_flight == 0) continue;
     UpstreamLoad load;
     load.name = name;
     load.in_flight = one.in_flight;

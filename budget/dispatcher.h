@@ -331,7 +331,6 @@ class Dispatcher {
   /// Until when slots are kept for the lanes above it.
   [[nodiscard]] TimePoint kept_until(Lane lane) const;
   [[nodiscard]] std::optional<TimePoint> paused(Pausable what, std::string_view name) const;
-  [[nodiscard]] bool counts_by_run(const Job& job) const;
 
   static Place place_of(const Job& job);
   Line& line_of(const Job& job);
@@ -354,12 +353,13 @@ class Dispatcher {
   Offer offer(Job& job);
   Offer offer_ways(Job& job);
   void take(Job& job, std::size_t candidate);
+  void tell_spent();
   void scan();
   bool scan_once();
   Sub* next_sub(Line& line);
   void make_room(Job& newcomer);
   [[nodiscard]] Milliseconds true_wait(const Job& job);
-  void finish(Grant& grant, const Use& truth, bool refused);
+  void finish(Grant& grant, const Use& truth, bool used, bool refused);
   void give_back(Grant& grant);
   void tell(const std::vector<HealthEvent>& events);
   void tick(TimePoint now, WallTime wall);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace budget {
 namespace {
@@ -16,6 +17,19 @@ constexpr double kSwift = 600.0;       // Requests a minute; what has fewer come
 constexpr double kSlowest = 0.05;      // so much at least.
 constexpr std::chrono::seconds kSteady{10};
 constexpr std::chrono::minutes kForget{10};
+constexpr int kToJudge = 50;  // Attempts, …
+constexpr double kUnlimited = 1e12;
+constexpr int kRefusedToJudge = 10;  // … and so many of them refused; else it is chance.
+constexpr int kCalm = 1'000;  // Without so many there is nothing to judge.
+constexpr double kLeastOfTaken = 0.5;
+constexpr double kSlower = 0.66;
+constexpr double kAsBefore = 0.92;
+constexpr double kHopeless = 0.75;  // Of such a share something else has to be done: pauses.
+constexpr std::chrono::seconds kUncut{60};
+// When nothing was refused for long, what was learned is doubted more and more.
+constexpr double kDoubtAfter = 60.0;  // Seconds, at the swift pace,
+constexpr double kDoubtAtLast = 240.0;  // at any.
+constexpr double kDoubles = 30.0;
 
 constexpr Milliseconds kMomentLength{500};
 constexpr std::int64_t kLookBack = 20;  // Moments: ten seconds,
@@ -92,6 +106,7 @@ void GroupRate::take(const Use& expected, TimePoint now) {
 }
 
 void GroupRate::settle(const Use& expected, const Use& truth, bool refused, TimePoint began, TimePoint now) {
+  tell_apart(refused, began, now);
   if (!refused) {
     count(began, truth.requests - expected.requests, truth.tokens() - expected.tokens());
     buckets_.settle(expected, truth, now);
@@ -143,7 +158,35 @@ void GroupRate::apply(TimePoint now) {
 
 // ---- After a 429 ----------------------------------------------------------------------------------------------
 
+/// Slower by a third, and refused as much as before: then the rate is not what is wrong.
+void GroupRate::tell_apart(bool refused, TimePoint began, TimePoint now) {
+  if (began <= sample_.since) return;
+  ++sample_.ended;
+  if (refused) ++sample_.refused;
+  const bool calm = sample_.ended >= kCalm;
+  if (sample_.ended < kToJudge || (sample_.refused < kRefusedToJudge && !calm)) return;
+  const std::int64_t level = effective(now).requests;
+  const Sample whole =
+      std::exchange(sample_, {.since = now, .level = level > 0 ? static_cast<double>(level) : kUnlimited});
+  const bool counts = whole.refused >= kRefusedToJudge;
+  if (!before_ || !counts || whole.level > before_->level) {
+    before_ = counts ? std::optional{whole} : std::nullopt;
+    return;
+  }
+  if (whole.level > kSlower * before_->level) return;
+  const bool vain = whole.share() >= kAsBefore * before_->share() && whole.share() < kHopeless;
+  before_ = whole;
+  if (!vain) return;
+  before_.reset();
+  uncut_until_ = now + kUncut;
+  learned_.reset();
+  share_ = 1.0;
+  cut_at_ = now;
+  apply(now);
+}
+
 void GroupRate::cut(TimePoint began, TimePoint now) {
+  if (uncut_until_ && now < *uncut_until_) return;
   const bool based = any(base());
   const double left = based ? std::max(kShareMin, share(now) * kCut) : 1.0;
   // Nothing is known, or what is known is no tenth of the truth: then what was accepted is what can be.
@@ -160,6 +203,11 @@ void GroupRate::cut(TimePoint began, TimePoint now) {
       return kCut * (seen ? std::clamp((*seen).*rate, least, grown) : grown);
     };
     learned_ = Learned{.pace = {after(&Pace::requests), after(&Pace::tokens)}, .at = now};
+    // Many refusals in a moment are not many times as bad: what was taken of late bounds how low it goes.
+    if (const std::optional<Pace> most = seen ? seen : accepted(began)) {
+      learned_->pace.requests = std::max(learned_->pace.requests, std::min(kLeastOfTaken * most->requests, known->requests));
+      learned_->pace.tokens = std::max(learned_->pace.tokens, std::min(kLeastOfTaken * most->tokens, known->tokens));
+    }
   } else if (seen) {
     learned_ = Learned{.pace = {seen->requests * kCut, seen->tokens * kCut}, .at = now};
   }
@@ -174,7 +222,10 @@ std::optional<GroupRate::Pace> GroupRate::learned(TimePoint now) const {
   if (!learned_) return std::nullopt;
   // Each try to have more costs a refusal, so it comes after some hundred attempts, however long these take.
   const double slowly = std::clamp(learned_->pace.requests / kSwift, kSlowest, 1.0);
-  const double grown = 1.0 + kLearnedBack * slowly * seconds_between(learned_->at, now);
+  const double time = seconds_between(learned_->at, now);
+  double grown = 1.0 + kLearnedBack * slowly * time;
+  const double quiet = std::max(time * slowly - kDoubtAfter, time - kDoubtAtLast);
+  if (quiet > 0) grown *= std::exp2(std::min(quiet / kDoubles, 20.0));
   return Pace{.requests = learned_->pace.requests * grown, .tokens = learned_->pace.tokens * grown};
 }
 

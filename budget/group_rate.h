@@ -59,6 +59,7 @@ class GroupRate {
   void count(TimePoint when, double requests, double tokens);
   [[nodiscard]] std::optional<Pace> accepted(TimePoint before) const;
   [[nodiscard]] std::optional<Pace> learned(TimePoint now) const;
+  void tell_apart(bool refused, TimePoint began, TimePoint now);
   [[nodiscard]] RateLimits base() const;
   void cut(TimePoint began, TimePoint now);
   void apply(TimePoint now);
@@ -70,6 +71,17 @@ class GroupRate {
   std::optional<Learned> learned_{};
   std::optional<TimePoint> cut_at_{};
   TimePoint refused_at_ = TimePoint::min();
+  /// What became of attempts that were let go at one level of the rate.
+  struct Sample {
+    TimePoint since{};
+    double level = 1e12;  // Requests per minute that it might have been.
+    int ended = 0;
+    int refused = 0;
+    [[nodiscard]] double share() const { return static_cast<double>(refused) / ended; }
+  };
+  std::optional<Sample> before_{};
+  Sample sample_{};
+  std::optional<TimePoint> uncut_until_{};
   std::array<Moment, kMoments> moments_{};
   std::int64_t first_moment_ = -1;
   Buckets buckets_;

@@ -62,7 +62,7 @@ std::string query_of(std::initializer_list<std::pair<std::string_view, std::stri
 std::string paused_word(const Json& paused) {
   if (paused.is_null()) return "";
   const Json& ends = paused.at("ends_ms");
-  return ends.is_null() ? "paused until resumed" : "paused for " + gateway::say_duration(ends.get<std::int64_t>());
+  return ends.is_null() ? "paused until resumed" : "paused for " + gateway::say_duration((ends.get<std::int64_t>() + 999) / 1'000 * 1'000);
 }
 
 /// "12 of 256"
@@ -188,11 +188,14 @@ int cancel(const Arguments& arguments, Terminal& terminal) {
   const std::string call = arguments.words.empty() ? std::string{} : arguments.words[0];
   const std::string run = arguments.get("--run-id");
   const std::string tenant = arguments.get("--tenant");
+  const bool hollow = (!arguments.words.empty() && call.empty()) || (arguments.has("--run-id") && run.empty()) ||
+                      (arguments.has("--tenant") && tenant.empty());
+  if (hollow) return wrong("cancel", "a name is empty; is a variable not set?", terminal);
   const int named = (call.empty() ? 0 : 1) + (run.empty() ? 0 : 1);
   if (named > 1 || (named == 0 && tenant.empty()))
     return wrong("cancel", "needs a call's id, or --run-id, or --tenant (which may stand beside --run-id)", terminal);
   const auto count = [](const Json& json) {
-    return std::vector<Rows>{{{"cancelled"}, {word(json.at("count")) + " calls"}}};
+    return std::vector<Rows>{{{"calls cancelled"}, {word(json.at("count"))}}};
   };
   return ask("cancel",
              "POST",

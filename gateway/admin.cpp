@@ -217,7 +217,11 @@ std::optional<std::map<std::string, std::string>> parameters_of(std::string_view
 /// What of a query is an order; the error says what is wrong with it.
 std::expected<Order, std::string> order_of(Order::Act act, std::string_view query) {
   auto given = parameters_of(query);
-  if (!given) return std::unexpected("the query must be name=value&…, each name once, percent-encoded");
+  if (!given) return std::unexpected("must be name=value&…, each name once, percent-encoded");
+  // A variable that was not set must not mean: all of them.
+  for (const auto& [name, value] : *given) {
+    if (value.empty()) return std::unexpected("has an empty " + name);
+  }
   const auto take = [&](const char* name) {
     const auto found = given->find(name);
     if (found == given->end()) return std::string{};

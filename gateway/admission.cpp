@@ -160,7 +160,12 @@ task<std::expected<Admitted, Refusal>> DispatchAdmission::admit(Ask& ask, budget
     keep_watch();
   }
   for (std::size_t i = 0; i < waits.size(); ++i) waits[i] += job.waits[i];
-  if (signal.stopped()) co_return std::unexpected(Refusal{Refusal::Why::Stopped});
+  if (signal.stopped()) {
+    // What it would have held goes to the next one, whom somebody must wake.
+    job.granted.reset();
+    keep_watch();
+    co_return std::unexpected(Refusal{Refusal::Why::Stopped});
+  }
   if (!job.granted) co_return std::unexpected(std::move(*job.refused));
 
   Admitted admitted;

@@ -364,6 +364,8 @@ std::string_view reason_of(const Refusal& refusal, budget::GaveUp closed_by, boo
       return "queue_wait";
     case Refusal::Why::BreakerOpen:
       return "breaker_open";
+    case Refusal::Why::BudgetSpent:
+      return "budget_spent";
     case Refusal::Why::RetryBudget:
       return "retry_budget";
     case Refusal::Why::PausedTooLong:
@@ -473,7 +475,8 @@ budget::Ended ended_of(const Attempt& attempt, bool pauses) {
 }
 
 task<Ending> play(const Call& call, Services services, Caller& caller, Signal& signal, CallRecord& record) {
-  if (!may_be_priced(call, services.runtime.wall_now())) co_return unpriced(call, record);
+  const std::vector<char> priced = may_be_priced(call, services.runtime.wall_now());
+  if (std::ranges::find(priced, 1) == priced.end()) co_return unpriced(call, record);
   const TimePoint begun = services.runtime.now();
   if (!call.fresh && !services.memo.empty(begun)) {
     const budget::RememberedFailure* failure = services.memo.find(memo_key(call), begun);
@@ -484,6 +487,9 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
   const TimePoint patience = std::min(call.deadline, call.first_content_by);
   std::vector<TimePoint> not_before(call.candidates.size(), TimePoint::min());
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    if (priced[i] == 0) not_before[i] = TimePoint::max();
+  }
   std::vector<char> tried(call.candidates.size(), 0);
   budget::Waiter waiter;
   Ask ask;
@@ -516,7 +522,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       co_return final_failure(call, record, *failed, reason_of(admission.error(), closed_by, by_elapsed));
     }
     if (!admission) {
-      record.limit = budget::name_of(limit_of(admission.error()));
+      const budget::Limit limit = limit_of(admission.error());
+      if (limit != budget::Limit::None) record.limit = budget::name_of(limit);
       co_return refused(call, record, admission.error(), services.runtime.now());
     }
     Admitted admitted = std::move(*admission);

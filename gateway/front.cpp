@@ -159,12 +159,12 @@ std::pair<AnswerHead, std::string> Front::own_api(const Inbound& request, const 
     head.status = 405;
     head.headers.push_back({"Allow", "DELETE"});
     body = R"({"title":"Method not allowed","status":405,"detail":"A call is cancelled here, by DELETE."})";
-  } else if (live_.cancel(what) == 0) {
+  } else if (what.call_id.empty() || live_.cancel(what) == 0) {
     head.status = 404;
     body = R"({"title":"Not found","status":404,)"
            R"("detail":"No such call of this tenant is under way: it has ended, or its id is another."})";
   } else {
-    acted({.act = "cancel", .what = "call", .name = what.call_id, .count = 1, .until = {}});
+    acted({.act = "cancel", .what = "call", .name = what.call_id, .count = 1, .value = {}});
     head.status = 202;
     body = R"({"cancelled":1})";
   }
@@ -182,7 +182,7 @@ std::size_t Front::cancel(const CancelWhat& what) {
          .what = by_call ? "call" : (by_run ? "run_id" : "tenant"),
          .name = by_call ? what.call_id : (by_run ? what.run_id : what.tenant),
          .count = count,
-         .until = {}});
+         .value = {}});
   return count;
 }
 
@@ -195,7 +195,7 @@ void Front::acted(const OperatorAct& act) {
              {"what", act.what},
              {"name", act.name},
              {"count", static_cast<std::int64_t>(act.count)},
-             {"value", act.until}},
+             {"value", act.value}},
             services_.runtime.wall_now());
 }
 

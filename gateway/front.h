@@ -21,7 +21,7 @@ struct OperatorAct {
   std::string_view what{};  // "call", "run_id", "tenant", "lane", "upstream", "day", …
   std::string_view name{};
   std::size_t count = 0;    // Calls that were told to end.
-  std::string until{};      // Pauses: RFC 3339, or "resumed"; of a grant how much.
+  std::string value{};      // Pauses: until when (RFC 3339), or "resumed"; of a grant how much.
 };
 
 /// I/O thread only.

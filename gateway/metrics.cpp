@@ -415,15 +415,25 @@ class Metrics::Impl {
       tenant_waiting_.at({tenant}).Set(static_cast<double>(one.waiting[0] + one.waiting[1] + one.waiting[2]));
       tenant_paused_.at({tenant}).Set(one.paused_until ? 1 : 0);
     }
+    std::vector<prometheus::Gauge*> shown;
+    const auto show = [&shown](prometheus::Gauge& gauge, double value) {
+      gauge.Set(value);
+      shown.push_back(&gauge);
+    };
     for (const budget::BudgetState& one : budgets) {
       const Id tenant = tenant_of(one.tenant);
       if (one.period == budget::Period::Run || tenant == kOther) continue;  // Their ids are without number.
       const Id period = periods_.id_of(budget::name_of(one.period));
-      budget_limit_.at({tenant, period}).Set(usd_of(one.limit));
-      budget_spent_.at({tenant, period}).Set(usd_of(one.spent));
-      budget_held_.at({tenant, period}).Set(usd_of(one.held));
-      if (one.resets) budget_resets_.at({tenant, period}).Set(unix_seconds(*one.resets));
+      show(budget_limit_.at({tenant, period}), usd_of(one.limit));
+      show(budget_spent_.at({tenant, period}), usd_of(one.spent));
+      show(budget_held_.at({tenant, period}), usd_of(one.held));
+      if (one.resets) show(budget_resets_.at({tenant, period}), unix_seconds(*one.resets));
     }
+    // A budget that is no more is none: no number, so that nobody is alerted by its last one.
+    for (prometheus::Gauge* gauge : budgets_shown_) {
+      if (std::ranges::find(shown, gauge) == shown.end()) gauge->Set(std::numeric_limits<double>::quiet_NaN());
+    }
+    budgets_shown_ = std::move(shown);
   }
   void budget_event(const budget::SpendEvent& event) {
     const bool warned = event.kind == budget::SpendEvent::Kind::Warned;
@@ -597,6 +607,7 @@ class Metrics::Impl {
   SeriesRoom room_{};
   std::vector<prometheus::Gauge*> breakers_shown_{};
   std::vector<prometheus::Gauge*> usable_shown_{};
+  std::vector<prometheus::Gauge*> budgets_shown_{};
   ModelLearner learner_{};
 
   Vocabulary upstreams_;

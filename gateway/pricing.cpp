@@ -76,9 +76,12 @@ std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission,
   return worst;
 }
 
-bool may_be_priced(const Call& call, WallTime now) {
-  if (!call.policy->refuse_unpriced || !call.endpoint.understood || call.facts.model.empty()) return true;
-  return find(call, *call.to, call.facts.model, now).price != nullptr;
+std::vector<char> may_be_priced(const Call& call, WallTime now) {
+  std::vector<char> may(call.ways.size(), 1);
+  if (!call.policy->refuse_unpriced || !call.endpoint.understood || call.facts.model.empty()) return may;
+  for (std::size_t i = 0; i < may.size(); ++i)
+    may[i] = find(call, *call.ways[i].to, call.candidates[i].model, now).price != nullptr ? 1 : 0;
+  return may;
 }
 
 }  // namespace gateway

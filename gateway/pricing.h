@@ -12,7 +12,7 @@ void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow&
 /// Of each of its ways what it may cost at most; empty where no budget of its tenant counts.
 [[nodiscard]] std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission, WallTime now);
 
-/// May the call be made where models without a price are refused?
-[[nodiscard]] bool may_be_priced(const Call& call, WallTime now);
+/// Which of its ways may be gone where models without a price are refused.
+[[nodiscard]] std::vector<char> may_be_priced(const Call& call, WallTime now);
 
 }  // namespace gateway

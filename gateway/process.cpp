@@ -257,7 +257,11 @@ class Sidecar {
       case Order::Act::Grant:
         result.known = admission_.grant_money(order.name, order.period, order.run_id, order.amount);
         if (result.known)
-          front_.acted({"grant", budget::name_of(order.period), order.name, 0, budget::usd_text(order.amount)});
+          front_.acted({"grant",
+                        budget::name_of(order.period),
+                        order.run_id.empty() ? order.name : order.name + "/" + order.run_id,
+                        0,
+                        budget::usd_text(order.amount)});
         return result;
     }
     return result;

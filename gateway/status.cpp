@@ -22,7 +22,7 @@ std::string text_of(WallTime time) {
   return text;
 }
 
-/// Null: not paused. "resumed": until somebody does.
+/// Null: not paused; its end null: until somebody resumes it.
 Json pause_of(const std::optional<TimePoint>& until, TimePoint now) {
   if (!until) return {};
   if (*until == TimePoint::max()) return {{"ends_ms", nullptr}};

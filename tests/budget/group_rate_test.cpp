@@ -157,9 +157,25 @@ TEST(GroupRate, learns_from_what_was_accepted_where_nothing_is_known) {
   EXPECT_NEAR(static_cast<double>(limits.tokens), 54'000, 3'000);
   EXPECT_EQ(rate.share(later + 50ms), 1.0);
   // It grows without an end, a percent of it each second (some tenth less, as there are few).
-  const RateLimits grown = rate.effective(later + 200s);
-  EXPECT_GT(grown.requests, limits.requests * 2);
-  EXPECT_LT(grown.requests, limits.requests * 3);
+  const RateLimits grown = rate.effective(later + 50s);
+  EXPECT_NEAR(static_cast<double>(grown.requests), static_cast<double>(limits.requests) * 1.45, 30);
+  // Where nothing is refused for long, it was a mistake, or is one by now.
+  EXPECT_GT(rate.effective(later + 300s).requests, limits.requests * 50);
+}
+
+TEST(GroupRate, what_is_refused_at_any_rate_is_not_helped_by_a_slower_one) {
+  GroupRate rate;
+  TimePoint now = kNow;
+  std::int64_t least = 1'000'000;
+  // Three in five are refused whatever the rate is, at 50 a second if they may.
+  for (int i = 0; i < 3'000; ++i) {
+    now = std::max(now + 20ms, rate.next(kCall, now + 20ms));
+    rate.take(kCall, now);
+    rate.settle(kCall, kCall, i % 5 < 3, now, now + 5ms);
+    if (const auto limit = rate.effective(now + 5ms).requests; limit > 0) least = std::min(least, limit);
+  }
+  EXPECT_LT(now - kNow, 200s) << "3000 attempts take 60 s without any limit";
+  EXPECT_GT(least, 15);
 }
 
 TEST(GroupRate, does_not_learn_from_few) {

@@ -71,6 +71,7 @@ void work_everything(Metrics& metrics) {
   hard.attempts[1].fingerprint = "0123456789ab";
   hard.attempts[2].waited_before = 2s;
   hard.attempts[2].waited_for = ledger::WaitedFor::RetryAfter;
+  hard.waits[0] = 2s;
   play(metrics, hard);
   CallRecord refused = answered();
   refused.outcome = Outcome::Refused;
@@ -96,6 +97,15 @@ void work_everything(Metrics& metrics) {
   health.credentials.push_back({"main", Class::Auth, {}, {}});
   health.pauses.push_back({"main", true, "gpt-5", {}, {}});
   metrics.health({health});
+  budget::UpstreamLoad load;
+  load.name = "openai";
+  budget::TenantState tenant;
+  tenant.name = "search";
+  budget::BudgetState money{.tenant = "search", .period = budget::Period::Day, .resets = budget::WallTime{} + 1h};
+  metrics.loads({load}, {tenant}, {money});
+  metrics.budget_event({.kind = budget::SpendEvent::Kind::Warned, .tenant = "search", .period = budget::Period::Day});
+  metrics.operator_act("pause", "tenant");
+  metrics.estimated({.input = 10, .output = 10}, {.input = 5, .output = 20});
   metrics.key_read("openai", "main", false);
   metrics.queue_entered(budget::Lane::Bulk);
   metrics.retry_denied("openai", "attempts_used");

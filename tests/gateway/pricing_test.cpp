@@ -18,8 +18,10 @@ Call call_of(const std::string& model, bool refuse = false) {
   target->provider = "openai";
   Call call;
   call.policy = std::move(policy);
-  call.to = std::move(target);
+  call.to = target;
   call.facts.model = model;
+  call.ways.push_back({.to = std::move(target), .model = {}});
+  call.candidates.push_back({.upstream = "openai", .credential = {}, .group = model, .model = model});
   call.endpoint.understood = true;
   return call;
 }
@@ -49,9 +51,9 @@ TEST(Pricing, F18_a_model_without_a_price_never_costs_nothing) {
   price(call, row);
   EXPECT_EQ(row.cost, budget::NanoUsd{1'000 * 5'000 + 10 * 25'000});
   EXPECT_EQ(row.cost_source, "fallback");
-  EXPECT_TRUE(may_be_priced(call, kNow)) << "charged, not refused";
-  EXPECT_FALSE(may_be_priced(call_of("m-new", true), kNow));
-  EXPECT_TRUE(may_be_priced(call_of("gpt-5", true), kNow));
+  EXPECT_EQ(may_be_priced(call, kNow), std::vector<char>{1}) << "charged, not refused";
+  EXPECT_EQ(may_be_priced(call_of("m-new", true), kNow), std::vector<char>{0});
+  EXPECT_EQ(may_be_priced(call_of("gpt-5", true), kNow), std::vector<char>{1});
 }
 
 TEST(Pricing, F17_what_was_not_reported_has_no_cost_and_a_reported_zero_costs_nothing) {
