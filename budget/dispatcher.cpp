@@ -20,6 +20,7 @@ constexpr Milliseconds kTenantBurst{60'000};  // A minute's worth, as people tak
 constexpr std::chrono::minutes kLaneInUse{10};
 constexpr double kLeastShare = 1.0 / 20;  // Of the lowest lane.
 constexpr double kLearn = 0.1;
+constexpr double kMostCharged = 2e6;  // Tokens beyond what was expected.
 constexpr std::string_view kDefault = "default";
 constexpr std::array<std::string_view, kLimits> kLimitNames = {"none",
                                                                "order",
@@ -319,27 +320,46 @@ void Dispatcher::charge(Line& line, double tokens) {
   if (active) lane.active.insert({line.had, &line});
 }
 
-/// Nobody but its own limits, or an operator, keeps it from its share.
-bool Dispatcher::holds_itself(const Line& line) const {
-  if (line.tenant->blocked == scan_) return true;
-  return std::ranges::all_of(line.subs, [](const auto& sub) {
-    const Limit by = sub.second.jobs.begin()->second->held_by;
-    return by == Limit::Operator || by == Limit::Budget;
-  });
+/// Who could not use a turn has no claim to it: neither one that was held by a limit of its own or by an operator,
+/// nor one that waits for what others do not want.
+void Dispatcher::lift_those_before(const Line& served, double start) {
+  std::set<std::pair<double, Line*>>& active = lanes_[static_cast<std::size_t>(served.lane)].active;
+  while (!active.empty() && active.begin()->first < start && active.begin()->second != &served) {
+    Line& line = *active.begin()->second;
+    active.erase(active.begin());
+    line.had = start;
+    active.insert({line.had, &line});
+  }
 }
 
-/// It has no claim to what it could not have had.
-void Dispatcher::forfeit(Line& line) {
-  LaneQueue& lane = lanes_[static_cast<std::size_t>(line.lane)];
-  if (line.had >= lane.floor) return;
-  lane.active.erase({line.had, &line});
-  line.had = lane.floor;
-  lane.active.insert({line.had, &line});
+void Dispatcher::put(Line& line, const std::string& ways, Job& job) {
+  Sub& sub = line.subs[ways];
+  if (sub.jobs.empty()) {
+    sub.ups.clear();
+    for (std::size_t i = 0; i < job.candidates.size(); ++i) {
+      if (job.not_before[i] != TimePoint::max()) sub.ups.push_back(&upstream(job.candidates[i].upstream));
+    }
+  } else {
+    line.heads.erase({sub.jobs.begin()->first, &sub});
+  }
+  sub.jobs.emplace(place_of(job), &job);
+  line.heads.insert({sub.jobs.begin()->first, &sub});
+}
+
+void Dispatcher::pull(Line& line, std::map<std::string, Sub, std::less<>>::iterator from, Job& job) {
+  Sub& sub = from->second;
+  line.heads.erase({sub.jobs.begin()->first, &sub});
+  sub.jobs.erase(place_of(job));
+  if (sub.jobs.empty()) {
+    line.subs.erase(from);
+  } else {
+    line.heads.insert({sub.jobs.begin()->first, &sub});
+  }
 }
 
 void Dispatcher::stand(Job& job) {
   Line& line = line_of(job);
-  line.subs[job.ways].jobs.emplace(place_of(job), &job);
+  put(line, job.ways, job);
   job.asleep = false;
   set_active(line);
 }
@@ -348,21 +368,18 @@ void Dispatcher::unstand(Job& job) {
   Line& line = line_of(job);
   const auto sub = line.subs.find(job.ways);
   assert(sub != line.subs.end());
-  sub->second.jobs.erase(place_of(job));
-  if (!sub->second.jobs.empty()) return;
-  line.subs.erase(sub);
+  pull(line, sub, job);
   set_active(line);
 }
 
+/// Others who want the same may go where this one may not.
 void Dispatcher::set_apart(Job& job) {
   Line& line = line_of(job);
-  const auto before = line.subs.find(job.ways);
   if (!job.apart) {
     job.apart = true;
+    pull(line, line.subs.find(job.ways), job);
     job.ways.append(1, '\0').append(std::to_string(job.number));
-    line.subs[job.ways].jobs.emplace(place_of(job), &job);
-    before->second.jobs.erase(place_of(job));
-    if (before->second.jobs.empty()) line.subs.erase(before);
+    put(line, job.ways, job);
   }
   line.subs[job.ways].blocked = scan_;
 }
@@ -482,7 +499,7 @@ Dispatcher::Offer Dispatcher::offer_ways(Job& job) {
   } full;
   std::vector<const GroupRate*> claims;  // Of one that goes elsewhere nothing is left.
   bool alone = false;                    // Others who want the same may go where this one may not.
-  std::size_t closed = 0;  // For this call, for good.
+  std::size_t closed = 0;                // For this call, for good.
   std::size_t quarantined = 0;
   std::size_t spent = 0;
   std::optional<classifier::Class> quarantined_for;
@@ -662,50 +679,72 @@ void Dispatcher::scan() {
 bool Dispatcher::scan_once() {
   std::array<std::size_t, 3> order{0, 1, 2};
   // The higher lane of those that had the same.
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return lanes_[i].had; });
-  for (const std::size_t i : order) {
-    std::set<std::pair<double, Line*>>& active = lanes_[i].active;
-    bool all_hold_themselves = true;
-    for (auto next = active.begin(); next != active.end();) {
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair{lanes_[i].had, i}; });
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    LaneQueue& lane = lanes_[order[at]];
+    const double lanes_start = lane.had;
+    for (auto next = lane.active.begin(); next != lane.active.end();) {
+      const double start = next->first;
       Line& line = *next->second;
       ++next;  // This one's place may be gone in a moment.
-      while (Sub* sub = next_sub(line)) {
-        Job& job = *sub->jobs.begin()->second;
-        const Offer offered = offer(job);
-        if (offered == Offer::Taken) {
-          settle(job);
-          return true;
-        }
-        if (offered == Offer::TenantBlocked) line.tenant->blocked = scan_;
-        if (offered == Offer::Blocked) sub->blocked = scan_;
-        if (offered == Offer::BlockedAlone) set_apart(job);
-        if (offered == Offer::Refused) settle(job);
-        if (offered == Offer::Asleep) {
-          unstand(job);
-          sleep(job, job.wakes);
-        }
+      if (!serve(line)) continue;
+      lift_those_before(line, start);
+      for (std::size_t before = 0; before < at; ++before) {
+        LaneQueue& passed = lanes_[order[before]];
+        if (!passed.active.empty()) passed.had = std::max(passed.had, lanes_start);
       }
-      if (!line.active) continue;
-      if (holds_itself(line)) {
-        forfeit(line);
-      } else {
-        all_hold_themselves = false;
-      }
+      return true;
     }
-    if (all_hold_themselves) lanes_[i].had = std::max(lanes_[i].had, floor_);
   }
   return false;
 }
 
-/// Whose first one came first, of those that may yet begin in this scan.
-Dispatcher::Sub* Dispatcher::next_sub(Line& line) {
-  Sub* best = nullptr;
-  if (line.tenant->blocked == scan_) return best;
-  for (auto& [ways, sub] : line.subs) {
+/// All of their ways are known to be full, whatever else may be.
+bool Dispatcher::is_full(const Sub& sub, Lane lane) const {
+  return std::ranges::all_of(
+      sub.ups, [&](const Upstream* there) { return there->full[static_cast<std::size_t>(lane)] == scan_; });
+}
+
+/// One of the line begins, if one can.
+bool Dispatcher::serve(Line& line) {
+  for (auto next = line.heads.begin(); next != line.heads.end() && line.tenant->blocked != scan_;) {
+    Sub& sub = *next->second;
+    ++next;
     if (sub.blocked == scan_) continue;
-    if (!best || sub.jobs.begin()->first < best->jobs.begin()->first) best = &sub;
+    Job& job = *sub.jobs.begin()->second;
+    if (is_full(sub, line.lane)) {
+      sub.blocked = scan_;
+      if (job.held_by == Limit::Order) hold(job, Limit::UpstreamConcurrent, "", sub.ups.front()->name);
+      continue;
+    }
+    const bool last = sub.jobs.size() == 1;
+    const Offer offered = offer(job);
+    switch (offered) {
+      case Offer::Taken:
+        settle(job);
+        return true;
+      case Offer::TenantBlocked:
+        line.tenant->blocked = scan_;
+        break;
+      case Offer::Blocked:
+        sub.blocked = scan_;
+        break;
+      case Offer::BlockedAlone:
+        set_apart(job);
+        break;
+      case Offer::Refused:
+        settle(job);
+        break;
+      case Offer::Asleep:
+        unstand(job);
+        sleep(job, job.wakes);
+        break;
+    }
+    // The next of the same ways, if there is one, stands further behind; it has its look in this round.
+    const bool gone = offered == Offer::BlockedAlone || offered == Offer::Refused || offered == Offer::Asleep;
+    if (gone && !last) next = line.heads.upper_bound({place_of(job), nullptr});
   }
-  return best;
+  return false;
 }
 
 void Dispatcher::enter(Job& job, bool may_wait, TimePoint now, WallTime wall) {
@@ -713,6 +752,7 @@ void Dispatcher::enter(Job& job, bool may_wait, TimePoint now, WallTime wall) {
   if (job.number == 0) job.number = ++arrivals_;
   job.held_since = now;
   job.held_by = Limit::Order;
+  job.apart = false;
   lanes_[static_cast<std::size_t>(job.lane)].used = now;
   // What is begun after its deadline would be paid for nothing.
   if (now >= job.deadline) return refuse(job, {.why = Refusal::Why::Deadline});
@@ -720,25 +760,25 @@ void Dispatcher::enter(Job& job, bool may_wait, TimePoint now, WallTime wall) {
   if (alone) {
     ++scan_;
     claimed_.clear();
-    const Offer offered = offer(job);
+  }
+  // All who stand are held as the last scan found them, so that only this one need be looked at: what is taken or
+  // claimed still is, and behind others who want the same it changes nothing.
+  Line& line = line_of(job);
+  if (!alone) job.ways = ways_of(job);
+  Offer offered = Offer::Blocked;
+  const bool behind = !alone && (line.tenant->blocked == scan_ || line.subs.contains(job.ways));
+  if (!behind) {
+    offered = offer(job);
     tell_spent();
     if (offered == Offer::Taken || offered == Offer::Refused) return settle(job);
-    if (!may_wait) return refuse(job, {.why = Refusal::Why::Draining});
-    job.ways = ways_of(job);
-    job.apart = false;
-    join(job);
-    offered == Offer::Asleep ? sleep(job, job.wakes) : stand(job);
-    if (offered == Offer::BlockedAlone) set_apart(job);
-  } else {
-    job.ways = ways_of(job);
-    job.apart = false;
-    join(job);
-    stand(job);
-    // Behind others that want the same, it changes nothing.
-    if (line_of(job).subs.find(job.ways)->second.jobs.begin()->second == &job) scan();
-    if (job.granted || job.refused) return;
-    if (!may_wait) return refuse(job, {.why = Refusal::Why::Draining});
   }
+  if (!may_wait) return refuse(job, {.why = Refusal::Why::Draining});
+  if (alone) job.ways = ways_of(job);
+  join(job);
+  offered == Offer::Asleep ? sleep(job, job.wakes) : stand(job);
+  if (offered == Offer::BlockedAlone) set_apart(job);
+  if (!behind && offered == Offer::Blocked) line.subs.find(job.ways)->second.blocked = scan_;
+  if (offered == Offer::TenantBlocked) line.tenant->blocked = scan_;
   if (!job.again) make_room(job);
 }
 
@@ -808,8 +848,9 @@ void Dispatcher::leave(Job& job, TimePoint now, WallTime wall) {
   tick(now, wall);
   drop_out(job);
   hold(job, job.held_by, job.rate, job.where);
-  // The one behind it may be another matter.
-  scan();
+  // What it had claimed may serve the one behind it.
+  const bool claimed = job.held_by == Limit::UpstreamRate || job.held_by == Limit::TenantRate;
+  if (claimed || job.held_by == Limit::Budget) scan();
 }
 
 void Dispatcher::run(TimePoint now, WallTime wall) {
@@ -863,12 +904,15 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
   const bool used = ended.end.good || ended.possibly_billed;
   Use truth = used ? use_of(grant.expected_, true) : Use{.requests = ended.connect_failed ? 0.0 : 1.0};
   if (ended.tokens) {
-    truth.input = static_cast<double>(ended.tokens->first);
-    truth.output = static_cast<double>(ended.tokens->second);
+    const auto [input, output] = *ended.tokens;
+    truth.input = std::max(static_cast<double>(input), ended.possibly_billed ? truth.input : 0.0);
+    truth.output = std::max(static_cast<double>(output), ended.possibly_billed ? truth.output : 0.0);
   }
   // Where no budget counts, nothing was put aside, and settling it does nothing.
   const NanoUsd unknown = used ? grant.money_.amount() : NanoUsd{};
-  grant.money_.settle(ended.cost.value_or(unknown), wall);
+  // Of an answer that broke off, what was told of is not all: the more of both counts.
+  const NanoUsd told = ended.cost.value_or(unknown);
+  grant.money_.settle(ended.possibly_billed ? std::max(told, unknown) : told, wall);
   finish(grant, truth, used, ended.end.cls == classifier::Class::RateLimited && !ended.end.good);
   if (probe || !events.empty()) wake();
   scan();
@@ -884,7 +928,9 @@ void Dispatcher::finish(Grant& grant, const Use& truth, bool used, bool refused)
   rate(way).settle(use_of(grant.expected_, true), truth, refused, grant.began_, now_);
   const double expected = std::max(1.0, static_cast<double>(grant.expected_.input + grant.expected_.output));
   // One whose calls all fail has had its turns all the same, or it would always be the next.
-  if (used) charge(whose.lines[static_cast<std::size_t>(grant.lane_)], std::max(1.0, truth.tokens()) - expected);
+  // A count beyond all sense does not shut it out for ever.
+  const double counted = std::clamp(truth.tokens(), 1.0, expected + kMostCharged);
+  if (used) charge(whose.lines[static_cast<std::size_t>(grant.lane_)], counted - expected);
   --whose.in_flight;
   Upstream& there = upstream(way.upstream);
   --there.in_flight;

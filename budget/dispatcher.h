@@ -278,9 +278,11 @@ class Dispatcher {
  private:
   friend class Grant;
   using Place = std::pair<int, std::uint64_t>;  // Repetitions are 0, others 1; then by arrival.
+  struct Upstream;
   struct Sub {  // Those of a line that want the same ways: one is as blocked as another.
     std::map<Place, Job*> jobs{};
-    std::uint64_t blocked = 0;  // In that scan.
+    std::vector<Upstream*> ups{};  // Where they may go at all.
+    std::uint64_t blocked = 0;     // In that scan.
   };
   struct Tenant;
   struct Line {  // A tenant's in a lane.
@@ -288,8 +290,9 @@ class Dispatcher {
     Lane lane{};
     double had = 0;  // Virtual time.
     std::map<std::string, Sub, std::less<>> subs{};
-    std::map<Place, Job*> all{};  // Those that sleep, too.
-    double between = 0;           // Seconds between two beginnings, of late.
+    std::set<std::pair<Place, Sub*>> heads{};  // By whose first one came first.
+    std::map<Place, Job*> all{};               // Those that sleep, too.
+    double between = 0;                        // Seconds between two beginnings, of late.
     std::optional<TimePoint> last_began{};
     bool active = false;
   };
@@ -336,8 +339,9 @@ class Dispatcher {
   Line& line_of(const Job& job);
   void set_active(Line& line);
   void charge(Line& line, double tokens);
-  [[nodiscard]] bool holds_itself(const Line& line) const;
-  void forfeit(Line& line);
+  void put(Line& line, const std::string& ways, Job& job);
+  void pull(Line& line, std::map<std::string, Sub, std::less<>>::iterator from, Job& job);
+  void lift_those_before(const Line& served, double start);
   void join(Job& job);
   void stand(Job& job);
   void unstand(Job& job);
@@ -356,7 +360,8 @@ class Dispatcher {
   void tell_spent();
   void scan();
   bool scan_once();
-  Sub* next_sub(Line& line);
+  [[nodiscard]] bool is_full(const Sub& sub, Lane lane) const;
+  bool serve(Line& line);
   void make_room(Job& newcomer);
   [[nodiscard]] Milliseconds true_wait(const Job& job);
   void finish(Grant& grant, const Use& truth, bool used, bool refused);

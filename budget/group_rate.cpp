@@ -20,14 +20,14 @@ constexpr std::chrono::minutes kForget{10};
 constexpr int kToJudge = 50;  // Attempts, …
 constexpr double kUnlimited = 1e12;
 constexpr int kRefusedToJudge = 10;  // … and so many of them refused; else it is chance.
-constexpr int kCalm = 1'000;  // Without so many there is nothing to judge.
+constexpr int kCalm = 1'000;         // Without so many there is nothing to judge.
 constexpr double kLeastOfTaken = 0.5;
 constexpr double kSlower = 0.66;
 constexpr double kAsBefore = 0.92;
 constexpr double kHopeless = 0.75;  // Of such a share something else has to be done: pauses.
 constexpr std::chrono::seconds kUncut{60};
 // When nothing was refused for long, what was learned is doubted more and more.
-constexpr double kDoubtAfter = 60.0;  // Seconds, at the swift pace,
+constexpr double kDoubtAfter = 60.0;    // Seconds, at the swift pace,
 constexpr double kDoubtAtLast = 240.0;  // at any.
 constexpr double kDoubles = 30.0;
 
@@ -205,7 +205,8 @@ void GroupRate::cut(TimePoint began, TimePoint now) {
     learned_ = Learned{.pace = {after(&Pace::requests), after(&Pace::tokens)}, .at = now};
     // Many refusals in a moment are not many times as bad: what was taken of late bounds how low it goes.
     if (const std::optional<Pace> most = seen ? seen : accepted(began)) {
-      learned_->pace.requests = std::max(learned_->pace.requests, std::min(kLeastOfTaken * most->requests, known->requests));
+      learned_->pace.requests =
+          std::max(learned_->pace.requests, std::min(kLeastOfTaken * most->requests, known->requests));
       learned_->pace.tokens = std::max(learned_->pace.tokens, std::min(kLeastOfTaken * most->tokens, known->tokens));
     }
   } else if (seen) {

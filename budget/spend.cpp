@@ -15,7 +15,8 @@ __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using)
 
 // So much are clocks set back to be right; more, and it was wrong before.
 constexpr std::chrono::hours kSetBack{1};
-constexpr std::size_t kMostRuns = 10'000;
+constexpr std::size_t kMostRuns = 10'000;  // Of one tenant.
+constexpr std::size_t kRunsTold = 100;
 constexpr std::size_t kMostEvents = 1'000;
 constexpr std::array<std::string_view, 3> kPeriodNames = {"day", "month", "run"};
 
@@ -56,7 +57,8 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
   SpendPolicy policy{.tenants = {}, .zone = std::make_shared<const Zone>()};
   std::map<std::string, std::shared_ptr<Purse>, std::less<>> tenants{};
   std::map<std::string, std::shared_ptr<Purse>, std::less<>> runs{};  // "tenant\0run"
-  std::list<std::string> run_order{};                                 // Most recently used first.
+  /// Of each tenant, so that nobody makes another's be forgotten; most recently used first.
+  std::map<std::string, std::list<std::string>, std::less<>> run_order{};
   std::vector<SpendEvent> events{};
 
   [[nodiscard]] const SpendLimits* limits_of(std::string_view tenant) const {
@@ -114,19 +116,21 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
     if (!is_limited_run(tenant, run_id)) return nullptr;
     const auto found = runs.find(key_of(tenant, run_id));
     if (found == runs.end()) return nullptr;
-    run_order.splice(run_order.begin(), run_order, found->second->place);
+    std::list<std::string>& order = run_order.find(tenant)->second;
+    order.splice(order.begin(), order, found->second->place);
     return found->second;
   }
 
   std::shared_ptr<Purse> run_of(std::string_view tenant, std::string_view run_id) {
     if (!is_limited_run(tenant, run_id)) return nullptr;
     if (auto known = find_run(tenant, run_id)) return known;
-    while (runs.size() >= kMostRuns && forget_a_run()) {
+    std::list<std::string>& order = run_order[std::string{tenant}];
+    while (order.size() >= kMostRuns && forget_a_run(order)) {
     }
     std::string key = key_of(tenant, run_id);
     auto fresh = fresh_run(tenant, run_id);
-    run_order.push_front(key);
-    fresh->place = run_order.begin();
+    order.push_front(key);
+    fresh->place = order.begin();
     return runs.emplace(std::move(key), std::move(fresh)).first->second;
   }
 
@@ -140,13 +144,13 @@ struct Budgets::Core : std::enable_shared_from_this<Core> {
   }
 
   /// False: money is in reserve for all of them.
-  bool forget_a_run() {
-    for (auto key = run_order.end(); key != run_order.begin();) {
+  bool forget_a_run(std::list<std::string>& order) {
+    for (auto key = order.end(); key != order.begin();) {
       --key;
       const auto run = runs.find(*key);
       if (run->second->held > 0) continue;
       runs.erase(run);
-      run_order.erase(key);
+      order.erase(key);
       return true;
     }
     return false;
@@ -314,6 +318,8 @@ bool Budgets::grant(std::string_view tenant, Period period, std::string_view run
 
 std::vector<SpendEvent> Budgets::events() { return std::exchange(core_->events, {}); }
 
+std::size_t Budgets::runs() const { return core_->runs.size(); }
+
 std::vector<BudgetState> Budgets::view(WallTime now) {
   std::vector<BudgetState> all;
   const auto add = [&](const Purse& purse) {
@@ -333,7 +339,10 @@ std::vector<BudgetState> Budgets::view(WallTime now) {
     }
   };
   for (const auto& [tenant, limits] : core_->policy.tenants) add(*core_->purse_of(tenant, now));
-  for (const std::string& key : core_->run_order) add(*core_->runs.at(key));
+  for (const auto& [tenant, order] : core_->run_order) {
+    std::size_t told = 0;
+    for (auto key = order.begin(); key != order.end() && told < kRunsTold; ++key, ++told) add(*core_->runs.at(*key));
+  }
   return all;
 }
 

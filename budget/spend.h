@@ -101,8 +101,8 @@ struct BudgetState {
 
 /// Single-threaded. Money is spent in the period in which it is settled. Balances stay over configure(), of tenants
 /// whose limits have gone, too; in another zone the running day and month go on as those of the same date. Of tenants
-/// that never had limits nothing is kept. Runs are bounded: the least recently used one without money in reserve is
-/// forgotten.
+/// that never had limits nothing is kept. Runs are bounded: the least recently used one of its tenant without money
+/// in reserve is forgotten.
 class Budgets {
  public:
   Budgets();
@@ -118,7 +118,10 @@ class Budgets {
   bool grant(std::string_view tenant, Period period, std::string_view run_id, NanoUsd amount, WallTime now);
   /// What happened since the last call, oldest first.
   [[nodiscard]] std::vector<SpendEvent> events();
+  /// Of each tenant's runs the hundred most recent ones.
   [[nodiscard]] std::vector<BudgetState> view(WallTime now);
+  /// How many runs are kept.
+  [[nodiscard]] std::size_t runs() const;
 
  private:
   friend class Reserved;

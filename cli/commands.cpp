@@ -254,8 +254,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kCancelExamples,
      .options = kCancelOptions,
-     .details = "Their callers get 503 with code callgate_cancelled, or a stream that breaks off. Ends with 4 if no such\n"
-                "call is under way. Of the process that runs; it is found as by \"callgate reload\".",
+     .details =
+         "Their callers get 503 with code callgate_cancelled, or a stream that breaks off. Ends with 4 if no such\n"
+         "call is under way. Of the process that runs; it is found as by \"callgate reload\".",
      .run = cancel},
     {.words = "pause",
      .summary = "Let nothing of a tenant, lane or upstream begin.",
@@ -263,7 +264,8 @@ constexpr Command kCommands[] = {
      .most_arguments = 2,
      .examples = kPauseExamples,
      .options = kPauseOptions,
-     .details = "What is in flight goes on. A pause is forgotten by a restart. Ends with 4 if there is no such thing.",
+     .details =
+         "What is in flight goes on. A pause is forgotten by a restart. Ends with 4 if there is no such thing.",
      .run = pause},
     {.words = "resume",
      .summary = "End a pause.",
@@ -285,8 +287,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kGrantExamples,
      .options = kGrantOptions,
-     .details = "It ends with the period. \"-- -25\" behind the options takes money back. Ends with 4 if the tenant has no\n"
-                "such limit.",
+     .details =
+         "It ends with the period. \"-- -25\" behind the options takes money back. Ends with 4 if the tenant has no\n"
+         "such limit.",
      .run = budget_grant},
     {.words = "validate",
      .summary = "List all problems of configuration files.",

@@ -62,7 +62,8 @@ std::string query_of(std::initializer_list<std::pair<std::string_view, std::stri
 std::string paused_word(const Json& paused) {
   if (paused.is_null()) return "";
   const Json& ends = paused.at("ends_ms");
-  return ends.is_null() ? "paused until resumed" : "paused for " + gateway::say_duration((ends.get<std::int64_t>() + 999) / 1'000 * 1'000);
+  return ends.is_null() ? "paused until resumed"
+                        : "paused for " + gateway::say_duration((ends.get<std::int64_t>() + 999) / 1'000 * 1'000);
 }
 
 /// "12 of 256"
@@ -108,13 +109,13 @@ std::vector<Rows> tables_of_status(const Json& json) {
   Rows tenants{{"tenant", "weight", "waiting (interactive, bulk, backfill)", "in flight", "limits", ""}};
   for (const Json& one : json.at("tenants")) {
     const Json& waiting = one.at("waiting");
-    tenants.push_back({word(one.at("name")),
-                       word(one.at("weight")),
-                       word(waiting.at("interactive")) + ", " + word(waiting.at("bulk")) + ", " +
-                           word(waiting.at("backfill")),
-                       share_word(one.at("in_flight"), one.at("concurrent")),
-                       rates_word(one),
-                       paused_word(one.at("paused"))});
+    tenants.push_back(
+        {word(one.at("name")),
+         word(one.at("weight")),
+         word(waiting.at("interactive")) + ", " + word(waiting.at("bulk")) + ", " + word(waiting.at("backfill")),
+         share_word(one.at("in_flight"), one.at("concurrent")),
+         rates_word(one),
+         paused_word(one.at("paused"))});
   }
   Rows lanes{{"lane", "waiting", ""}};
   for (const Json& one : json.at("lanes"))
@@ -128,8 +129,11 @@ std::vector<Rows> tables_of_status(const Json& json) {
                          "",
                          paused_word(one.at("paused"))});
     for (const Json& group : one.at("rates"))
-      upstreams.push_back({"", "", word(group.at("group")) + " with key " + word(group.at("credential")) + ": " +
-                                       rates_word(group), ""});
+      upstreams.push_back(
+          {"",
+           "",
+           word(group.at("group")) + " with key " + word(group.at("credential")) + ": " + rates_word(group),
+           ""});
   }
   Rows held{{"waits for", "calls"}};
   for (const auto& [limit, count] : json.at("waiting_for").items()) held.push_back({cell(limit), word(count)});
@@ -210,8 +214,7 @@ int pause(const Arguments& arguments, Terminal& terminal) {
   std::string ms;
   if (arguments.has("--for")) {
     const auto time = gateway::read_duration(arguments.get("--for"));
-    if (!time || *time <= 0)
-      return wrong("pause", "--for must be a duration such as 90s, 30m or 1h", terminal);
+    if (!time || *time <= 0) return wrong("pause", "--for must be a duration such as 90s, 30m or 1h", terminal);
     ms = std::to_string(*time);
   }
   return ask("pause",

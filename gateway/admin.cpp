@@ -196,7 +196,8 @@ std::optional<std::map<std::string, std::string>> parameters_of(std::string_view
       }
       unsigned value = 0;
       const auto end = text.data() + std::min(i + 3, text.size());
-      if (i + 2 >= text.size() || std::from_chars(text.data() + i + 1, end, value, 16).ptr != end) return std::nullopt;
+      if (i + 2 >= text.size() || std::from_chars(text.data() + i + 1, end, value, 16).ptr != end)
+        return std::nullopt;
       out += static_cast<char>(value);
       i += 2;
     }
@@ -297,7 +298,7 @@ EndpointAnswer act(const AdminSources& sources, Order::Act which, std::string_vi
 }
 
 struct Asked {
-  std::string_view rest;   // Of a path that has more below.
+  std::string_view rest;  // Of a path that has more below.
   std::string_view query;
 };
 struct Call {

@@ -34,8 +34,7 @@ budget::DispatchPolicy dispatch_policy(const Config& config) {
   policy.max_wait = {queue.max_wait.interactive, queue.max_wait.bulk, queue.max_wait.backfill};
   policy.reserve = queue.reserve;
   for (const TenantConfig& tenant : config.tenants) {
-    policy.tenants[tenant.name] = {
-        .weight = tenant.weight, .rates = tenant.limits, .concurrent = tenant.concurrent};
+    policy.tenants[tenant.name] = {.weight = tenant.weight, .rates = tenant.limits, .concurrent = tenant.concurrent};
     if (is_limited(tenant.budget)) policy.spend.tenants[tenant.name] = tenant.budget;
   }
   policy.spend.zone = std::make_shared<const budget::Zone>(config.time_zone);
@@ -109,8 +108,7 @@ task<std::expected<Admitted, Refusal>> DispatchAdmission::admit(Ask& ask, budget
   if (signal.stopped()) co_return std::unexpected(Refusal{Refusal::Why::Stopped});
   std::vector<budget::Expected> guesses;
   guesses.reserve(ask.candidates.size());
-  for (const budget::Candidate& way : ask.candidates)
-    guesses.push_back(expected(way, ask.sizes));
+  for (const budget::Candidate& way : ask.candidates) guesses.push_back(expected(way, ask.sizes));
 
   budget::Job job;
   job.candidates = ask.candidates;
@@ -218,7 +216,9 @@ bool DispatchAdmission::grant_money(std::string_view tenant, budget::Period peri
   return known;
 }
 
-std::vector<budget::BudgetState> DispatchAdmission::budgets() { return dispatcher_.budgets().view(runtime_.wall_now()); }
+std::vector<budget::BudgetState> DispatchAdmission::budgets() {
+  return dispatcher_.budgets().view(runtime_.wall_now());
+}
 
 std::optional<double> DispatchAdmission::warned_share(std::string_view tenant, std::string_view run_id) {
   return dispatcher_.budgets().warned_share(tenant, run_id, runtime_.wall_now());

@@ -94,7 +94,8 @@ void add_our_headers(Headers& headers, const CallRecord& record, std::size_t att
   }
   if (!waits.empty()) headers.push_back({"Callgate-Waits-Ms", std::move(waits)});
   if (record.budget_share) {
-    headers.push_back({"Callgate-Budget-Spent", text_of(static_cast<std::int64_t>(*record.budget_share * 100)) + "%"});
+    headers.push_back(
+        {"Callgate-Budget-Spent", text_of(static_cast<std::int64_t>(*record.budget_share * 100)) + "%"});
   }
   if (cls != classifier::Class::None) {
     headers.push_back({"Callgate-Class", std::string{classifier::name_of(cls)}});

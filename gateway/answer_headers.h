@@ -16,9 +16,9 @@ namespace gateway {
 /// the other hop-by-hop fields fall to the server, which writes its own.
 [[nodiscard]] classifier::Headers passable(const classifier::Headers& headers);
 
-/// Callgate-Call-Id, -Source (provider | callgate), -Upstream, -Attempts, -Queue-Ms, -Waits-Ms by kind ("queue=12, rate=300")
-/// where it waited, -Budget-Spent from a budget's warn_at on and, for a failure, -Class.
-/// `attempts`: begun so far, the answering one included.
+/// Callgate-Call-Id, -Source (provider | callgate), -Upstream, -Attempts, -Queue-Ms, -Waits-Ms by kind ("queue=12,
+/// rate=300") where it waited, -Budget-Spent from a budget's warn_at on and, for a failure, -Class. `attempts`: begun
+/// so far, the answering one included.
 void add_our_headers(classifier::Headers& headers, const CallRecord& record, std::size_t attempts,
                      classifier::Class cls, std::string_view source);
 

@@ -249,8 +249,8 @@ Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal
                       {.retryable = true});
   }
   const bool sdk_may_retry = full && !has_waited(record) && refusal.retry_after <= kSdkMaySleep;
-  const std::string which = refusal.limit == Limit::QueueTenant ? "queue.per_tenant, of tenant " + call.tenant
-                                                                : std::string{"queue.total"};
+  const std::string which =
+      refusal.limit == Limit::QueueTenant ? "queue.per_tenant, of tenant " + call.tenant : std::string{"queue.total"};
   const bool by_limit = refusal.limit == Limit::TenantConcurrent || refusal.limit == Limit::TenantRate ||
                         refusal.limit == Limit::UpstreamRate || refusal.limit == Limit::Budget ||
                         refusal.limit == Limit::Operator;
@@ -469,7 +469,7 @@ budget::Ended ended_of(const Attempt& attempt, bool pauses) {
   if (row.usage.tokens) ended.tokens = {row.usage.tokens->input, row.usage.tokens->output};
   ended.cost = row.cost;
   // A stream that broke off, or was left, has been paid for as far as it came.
-  ended.possibly_billed = row.possibly_billed || attempt.answer_started;
+  ended.possibly_billed = !attempt.good() && (row.possibly_billed || attempt.answer_started);
   ended.connect_failed = attempt.verdict.cls == Class::Network && !attempt.request_sent;
   return ended;
 }
@@ -527,7 +527,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       co_return refused(call, record, admission.error(), services.runtime.now());
     }
     Admitted admitted = std::move(*admission);
-    if (!worst.empty()) record.budget_share = services.admission.warned_share(call.tenant, call.run_id);
+    if (call.policy->budgeted.contains(call.tenant))
+      record.budget_share = services.admission.warned_share(call.tenant, call.run_id);
     const budget::Candidate& way = call.candidates[admitted.candidate];
     if (number == 1) first_began = services.runtime.now();
     if (failed) record.attempts.back().next = way.upstream == record.upstream ? "retry" : "failover";

@@ -487,8 +487,9 @@ std::expected<Url, std::string> read_url(std::string_view text) {
 }
 
 std::optional<std::int64_t> read_duration(std::string_view text) {
-  const auto value = read_value(Key{.path = "duration", .type = Type::Duration},
-                                {.text = std::string{text}, .said = std::string{text}, .quoted = false, .untyped = true});
+  const auto value =
+      read_value(Key{.path = "duration", .type = Type::Duration},
+                 {.text = std::string{text}, .said = std::string{text}, .quoted = false, .untyped = true});
   return value ? std::optional{value->number} : std::nullopt;
 }
 std::string say_duration(std::int64_t milliseconds) { return say_in_units(milliseconds, kDurationUnits, 1); }

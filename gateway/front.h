@@ -20,8 +20,8 @@ struct OperatorAct {
   std::string_view act{};   // "cancel", "pause", "resume", "grant"
   std::string_view what{};  // "call", "run_id", "tenant", "lane", "upstream", "day", …
   std::string_view name{};
-  std::size_t count = 0;    // Calls that were told to end.
-  std::string value{};      // Pauses: until when (RFC 3339), or "resumed"; of a grant how much.
+  std::size_t count = 0;  // Calls that were told to end.
+  std::string value{};    // Pauses: until when (RFC 3339), or "resumed"; of a grant how much.
 };
 
 /// I/O thread only.

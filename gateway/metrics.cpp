@@ -701,13 +701,13 @@ class Metrics::Impl {
   Gauges queue_depth_ = gauges("callgate_queue_depth", "Calls that wait for their turn.", {lane_});
   Histograms queue_wait_ =
       histograms("callgate_queue_wait_seconds", "How long calls waited for their turns.", {lane_}, kQueueBuckets);
-  Histograms waits_ = histograms("callgate_wait_seconds",
-                                 "How long calls waited, by what for; the kinds do not overlap.",
-                                 {lane_, {"wait", &waits_words_}}, kQueueBuckets);
+  Histograms waits_ =
+      histograms("callgate_wait_seconds", "How long calls waited, by what for; the kinds do not overlap.",
+                 {lane_, {"wait", &waits_words_}}, kQueueBuckets);
   Gauges upstream_in_flight_ =
       gauges("callgate_upstream_in_flight", "Attempts that have a place at an upstream.", {upstream_});
-  Gauges concurrency_limit_ = gauges("callgate_upstream_concurrency_limit",
-                                     "How many it may have at present; 0: no limit.", {upstream_});
+  Gauges concurrency_limit_ =
+      gauges("callgate_upstream_concurrency_limit", "How many it may have at present; 0: no limit.", {upstream_});
   Gauges rate_share_ = gauges("callgate_upstream_rate_share",
                               "What 429s have left of its rate, of the limit group that has least.", {upstream_});
   Gauges upstream_paused_ =
@@ -720,16 +720,16 @@ class Metrics::Impl {
   Gauges budget_spent_ = gauges("callgate_budget_spent_usd", "What it has spent.", {tenant_, period_});
   Gauges budget_held_ =
       gauges("callgate_budget_held_usd", "What attempts in flight have put aside of it.", {tenant_, period_});
-  Gauges budget_resets_ = gauges("callgate_budget_reset_timestamp_seconds", "When it begins anew, in Unix time.",
-                                 {tenant_, period_});
+  Gauges budget_resets_ =
+      gauges("callgate_budget_reset_timestamp_seconds", "When it begins anew, in Unix time.", {tenant_, period_});
   Counters budget_events_ =
       counters("callgate_budget_events_total", "Times that a budget was spent as far as warn_at, or wholly.",
                {tenant_, period_, {"event", &budget_event_words_}});
-  Counters operator_acts_ = counters("callgate_operator_acts_total", "What was done by hand.",
-                                     {{"act", &acts_}, {"what", &targets_}});
-  Histograms estimate_ratio_ =
-      histograms("callgate_token_estimate_ratio", "Tokens that were expected of an answered attempt, by those it took.",
-                 {{"kind", &token_sides_}}, kRatioBuckets);
+  Counters operator_acts_ =
+      counters("callgate_operator_acts_total", "What was done by hand.", {{"act", &acts_}, {"what", &targets_}});
+  Histograms estimate_ratio_ = histograms("callgate_token_estimate_ratio",
+                                          "Tokens that were expected of an answered attempt, by those it took.",
+                                          {{"kind", &token_sides_}}, kRatioBuckets);
   Counters refusals_ =
       counters("callgate_refusals_total", "Calls that we refused, by what was in the way.", {{"limit", &limits_}});
   Counters requests_refused_ = counters("callgate_requests_refused_total",
@@ -804,12 +804,8 @@ void Metrics::loads(const std::vector<budget::UpstreamLoad>& upstreams,
                     const std::vector<budget::BudgetState>& budgets) {
   impl_->loads(upstreams, tenants, budgets);
 }
-void Metrics::budget_event(const budget::SpendEvent& event) {
-  impl_->budget_event(event);
-}
-void Metrics::operator_act(std::string_view act, std::string_view what) {
-  impl_->operator_act(act, what);
-}
+void Metrics::budget_event(const budget::SpendEvent& event) { impl_->budget_event(event); }
+void Metrics::operator_act(std::string_view act, std::string_view what) { impl_->operator_act(act, what); }
 void Metrics::estimated(const budget::Expected& guess, const budget::Expected& truth) {
   impl_->estimated(guess, truth);
 }

@@ -63,7 +63,6 @@ void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow&
 
 std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission, WallTime now) {
   std::vector<budget::NanoUsd> worst;
-  if (!call.policy->budgeted.contains(call.tenant)) return worst;
   worst.reserve(call.ways.size());
   for (std::size_t i = 0; i < call.ways.size(); ++i) {
     const budget::Found found = find(call, *call.ways[i].to, call.candidates[i].model, now);

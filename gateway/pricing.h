@@ -9,7 +9,7 @@ namespace gateway {
 /// reported leaves them empty. What the provider states beats the table, the table beats the fallback.
 void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow& row);
 
-/// Of each of its ways what it may cost at most; empty where no budget of its tenant counts.
+/// Of each of its ways what it may cost at most; whatever budgets there are, since a reload may bring some.
 [[nodiscard]] std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission, WallTime now);
 
 /// Which of its ways may be gone where models without a price are refused.

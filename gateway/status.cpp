@@ -57,14 +57,15 @@ Json budgets_of(const StatusSnapshot& snapshot) {
 Json tenants_of(const StatusSnapshot& snapshot) {
   Json all = Json::array();
   for (const budget::TenantState& one : snapshot.tenants) {
-    all.push_back({{"name", one.name},
-                   {"weight", one.policy.weight},
-                   {"waiting", {{"interactive", one.waiting[0]}, {"bulk", one.waiting[1]}, {"backfill", one.waiting[2]}}},
-                   {"in_flight", one.in_flight},
-                   {"concurrent", limit_of(one.policy.concurrent)},
-                   {"requests_per_minute", limit_of(one.policy.rates.requests)},
-                   {"tokens_per_minute", limit_of(one.policy.rates.tokens)},
-                   {"paused", pause_of(one.paused_until, snapshot.now)}});
+    all.push_back(
+        {{"name", one.name},
+         {"weight", one.policy.weight},
+         {"waiting", {{"interactive", one.waiting[0]}, {"bulk", one.waiting[1]}, {"backfill", one.waiting[2]}}},
+         {"in_flight", one.in_flight},
+         {"concurrent", limit_of(one.policy.concurrent)},
+         {"requests_per_minute", limit_of(one.policy.rates.requests)},
+         {"tokens_per_minute", limit_of(one.policy.rates.tokens)},
+         {"paused", pause_of(one.paused_until, snapshot.now)}});
   }
   return all;
 }

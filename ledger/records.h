@@ -88,9 +88,9 @@ struct CallRecord {
   std::vector<AttemptRow> attempts{};
   classifier::Usage usage{};              // Of the attempt that answered (or broke off).
   std::optional<budget::NanoUsd> cost{};  // Of all attempts of which it is known.
-  budget::WaitTimes waits{};  // By kind, of all attempts together.
-  std::optional<double> budget_share{};  // Spent of the fullest budget, from its warn_at on.
-  std::string_view limit{};   // What refused it, for callgate_refusals_total; a literal, or empty.
+  budget::WaitTimes waits{};              // By kind, of all attempts together.
+  std::optional<double> budget_share{};   // Spent of the fullest budget, from its warn_at on.
+  std::string_view limit{};               // What refused it, for callgate_refusals_total; a literal, or empty.
   std::chrono::microseconds queued{0};
   std::chrono::microseconds backed_off{0};
   std::optional<std::chrono::microseconds> first_content{};

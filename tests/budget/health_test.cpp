@@ -148,7 +148,8 @@ TEST(Health, what_the_provider_has_left_paces_or_pauses) {
     Held held;
     std::size_t told;
   };
-  for (const Case& c : {Case{"plenty", 50, Held::No, 0}, {"the last few", 5, Held::Pace, 0}, {"none", 0, Held::Pause, 1}}) {
+  for (const Case& c :
+       {Case{"plenty", 50, Held::No, 0}, {"the last few", 5, Held::Pace, 0}, {"none", 0, Held::Pause, 1}}) {
     SCOPED_TRACE(c.name);
     Known known;
     EXPECT_EQ(known.announced(kOurs, c.remaining, 100, 10s, kNow).size(), c.told);

@@ -48,6 +48,7 @@ TEST(Faults, F20_tokens_are_taken_before_and_settled_after) {
     std::vector<RawClient> clients;
     for (int i = 0; i < 20; ++i) clients.push_back(house.begin_chat(chat_of_at_most(400)));
     EXPECT_TRUE(eventually([&] { return house.figure("callgate_queue_depth") == 18; }));
+    house.provider.wait("requests=2");
     EXPECT_EQ(house.requests(), 2) << "what the minute's worth covers";
     return clients;
   };
@@ -105,6 +106,7 @@ TEST(Budget, forty_calls_at_once_pass_it_by_nothing) {
   std::vector<RawClient> clients;
   for (int i = 0; i < 40; ++i) clients.push_back(house.begin_chat(chat_of_at_most(110, "m-new")));
   EXPECT_TRUE(eventually([&] { return house.figure("callgate_queue_depth") == 37; }));
+  house.provider.wait("requests=3");
   EXPECT_EQ(house.requests(), 3) << "what the money covers";
   EXPECT_EQ(status_of(house).at("waiting_for").at("budget"), 1) << "others' reservations are in the way: they wait";
   house.provider.release("door");
@@ -164,8 +166,7 @@ TEST(Budget, a_run_has_its_own_and_a_failure_costs_nothing) {
 
 TEST(Limits, F33_a_reload_refills_no_bucket_and_new_rates_hold_at_once) {
   const auto with = [](int tokens) {
-    return "tenants: {default: {limits: {tokens_per_minute: " + std::to_string(tokens) +
-           "}}}\nretry: {base: 10ms}\n";
+    return "tenants: {default: {limits: {tokens_per_minute: " + std::to_string(tokens) + "}}}\nretry: {base: 10ms}\n";
   };
   House house{{}, with(1000)};
   house.provider.script(R"([{"answer": {"usage": {"input": 600, "output": 400}}}])");
@@ -210,6 +211,7 @@ TEST(ByHand, a_pause_holds_what_has_not_begun_and_resume_lets_it_go) {
     if (!all) {
       EXPECT_EQ(house.chat(kUnary, as_tenant("b")).status, 200) << what;
     }
+    support::dawdle(5ms);
     EXPECT_EQ(order(house, "resume?" + what).status, 200);
     const Response answer = waiting.read_response();
     EXPECT_EQ(answer.status, 200);

@@ -55,9 +55,9 @@ struct Trial {
   const char* name;
   std::string script;  // While the trial is out.
   bool stream = false;
-  bool leaves = false;                      // The caller, once the provider has it.
-  std::chrono::milliseconds hinted = 0ms;   // By the answer, with its spread.
-  const char* url = nullptr;                // Instead of the provider's.
+  bool leaves = false;                     // The caller, once the provider has it.
+  std::chrono::milliseconds hinted = 0ms;  // By the answer, with its spread.
+  const char* url = nullptr;               // Instead of the provider's.
 };
 
 const Trial kTrials[] = {
@@ -140,7 +140,8 @@ TEST(Breaker, is_back_within_one_open_time_however_its_trial_ended) {
 TEST(Breaker, a_trial_given_up_in_the_queue_leaves_its_place_to_the_next) {
   House house{", limits: {concurrent: 1}" + kTimeouts, kQuick};
   open_breaker(house);
-  house.provider.script(R"([{"match": {"body_contains": "o9"}, "answer": {"stream": [{"say": "hi"}, {"hold": "door"}]}}])");
+  house.provider.script(
+      R"([{"match": {"body_contains": "o9"}, "answer": {"stream": [{"say": "hi"}, {"hold": "door"}]}}])");
   const int before = house.requests();
   // Another model has the only slot while the trial waits for it.
   RawClient holder = house.begin_chat(R"({"model":"o9","stream":true,"messages":[{"role":"user","content":"hi"}]})");

@@ -69,7 +69,8 @@ TEST_F(KeyFilesTest, each_is_told_of_once_and_then_only_when_it_changes) {
   EXPECT_EQ(next(), "a=sk-1");
   EXPECT_EQ(next(), "b=sk-2");
   // Whatever it holds, and only what changed.
-  for (const auto& [text, want] : {std::pair{"sk-3\n", "a=sk-3"}, {"sk-two\nsk-lines\n", "a!"}, {"", "a!"}, {"sk-4", "a=sk-4"}}) {
+  for (const auto& [text, want] :
+       {std::pair{"sk-3\n", "a=sk-3"}, {"sk-two\nsk-lines\n", "a!"}, {"", "a!"}, {"sk-4", "a=sk-4"}}) {
     write("a", text);
     EXPECT_EQ(next(), want);
   }

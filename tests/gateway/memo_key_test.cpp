@@ -18,9 +18,10 @@ TEST(KeyDigest, tells_keys_apart_and_shows_none) {
   const std::string mine = key_digest(bearer, "");
   EXPECT_EQ(mine.size(), 32u);
   EXPECT_EQ(mine.find_first_not_of("0123456789abcdef"), std::string::npos);
-  for (const Case& c : {Case{"spelled otherwise", {{"AUTHORIZATION", "Bearer a"}}, ""},
-                        {"beside what says nothing of it", {{"Accept", "x"}, {"Authorization", "Bearer a"}}, "a=1"},
-                        {"an idempotency key is no key", {{"Authorization", "Bearer a"}, {"Idempotency-Key", "1"}}, ""}}) {
+  for (const Case& c :
+       {Case{"spelled otherwise", {{"AUTHORIZATION", "Bearer a"}}, ""},
+        {"beside what says nothing of it", {{"Accept", "x"}, {"Authorization", "Bearer a"}}, "a=1"},
+        {"an idempotency key is no key", {{"Authorization", "Bearer a"}, {"Idempotency-Key", "1"}}, ""}}) {
     EXPECT_EQ(key_digest(c.headers, c.query), mine) << c.name;
   }
   for (const Case& c : {Case{"another key", {{"Authorization", "Bearer b"}}, ""},
@@ -39,7 +40,8 @@ TEST(KeyDigest, tells_keys_apart_and_shows_none) {
 }
 
 TEST(KeyParameter, is_known_by_every_spelling) {
-  for (const char* yes : {"key=a", "KEY=a", "k%65y=a", "$key=a", "api-key=a", "api_key", "access_token=a", "%24key=a"})
+  for (const char* yes :
+       {"key=a", "KEY=a", "k%65y=a", "$key=a", "api-key=a", "api_key", "access_token=a", "%24key=a"})
     EXPECT_TRUE(is_key_parameter(yes)) << yes;
   for (const char* no : {"", "=key", "keys=a", "monkey=a", "k%6=a", "%", "model=key"})
     EXPECT_FALSE(is_key_parameter(no)) << no;
@@ -80,7 +82,13 @@ TEST(MemoKey, is_of_all_that_makes_two_calls_the_same) {
       {"run", false, [](Call& call) { call.run_id = "other"; }},
       {"tenant and run in other parts", false, [](Call& call) { call.tenant = "tr", call.run_id = "un"; }},
       {"idempotency key", false, [](Call& call) { call.idempotency_key = "1"; }},
-      {"route", false, [](Call& call) { auto to = std::make_shared<Route>(); to->name = "s"; call.route = to; }},
+      {"route",
+       false,
+       [](Call& call) {
+         auto to = std::make_shared<Route>();
+         to->name = "s";
+         call.route = to;
+       }},
       {"method", false, [](Call& call) { call.request.method = "PUT"; }},
       {"query", false, [](Call& call) { call.target = "/v1/x?a=2"; }},
       {"body", false, [](Call& call) { call.request.body = std::make_shared<std::string>("{ }"); }},
