@@ -13,6 +13,10 @@ constexpr double kCut = 0.9;
 constexpr double kShareMin = 0.1;
 constexpr double kShareBack = 0.005;   // Of the base, each second.
 constexpr double kLearnedBack = 0.01;  // Of what was learned, each second.
+// Requests a minute. Where fewer are accepted, 429s say little of a rate, and what they say of waiting is enough.
+constexpr double kLeastLearned = 300.0;
+constexpr double kNearlyAll = 0.85;  // Of what is asked for is refused: then it is a small quota after all.
+constexpr double kLatelyLearns = 1.0 / 30;
 constexpr double kSwift = 600.0;       // Requests a minute; what has fewer comes back more slowly,
 constexpr double kSlowest = 0.05;      // so much at least.
 constexpr std::chrono::seconds kSteady{10};
@@ -106,6 +110,7 @@ void GroupRate::take(const Use& expected, TimePoint now) {
 }
 
 void GroupRate::settle(const Use& expected, const Use& truth, bool refused, TimePoint began, TimePoint now) {
+  lately_ += kLatelyLearns * ((refused ? 1.0 : 0.0) - lately_);
   tell_apart(refused, began, now);
   if (!refused) {
     count(began, truth.requests - expected.requests, truth.tokens() - expected.tokens());
@@ -202,15 +207,21 @@ void GroupRate::cut(TimePoint began, TimePoint now) {
       const double least = steady ? std::min(grown, learned_->pace.*rate) : grown / 2.0;
       return kCut * (seen ? std::clamp((*seen).*rate, least, grown) : grown);
     };
-    learned_ = Learned{.pace = {after(&Pace::requests), after(&Pace::tokens)}, .at = now};
+    learned_ = Learned{
+        .pace = {after(&Pace::requests), after(&Pace::tokens)}, .at = now, .small = learned_->small};
     // Many refusals in a moment are not many times as bad: what was taken of late bounds how low it goes.
     if (const std::optional<Pace> most = seen ? seen : accepted(began)) {
       learned_->pace.requests =
           std::max(learned_->pace.requests, std::min(kLeastOfTaken * most->requests, known->requests));
       learned_->pace.tokens = std::max(learned_->pace.tokens, std::min(kLeastOfTaken * most->tokens, known->tokens));
     }
-  } else if (seen) {
-    learned_ = Learned{.pace = {seen->requests * kCut, seen->tokens * kCut}, .at = now};
+  } else if (seen && (seen->requests * kCut >= kLeastLearned || lately_ >= kNearlyAll)) {
+    learned_ = Learned{.pace = {seen->requests * kCut, seen->tokens * kCut}, .at = now, .small = false};
+  }
+  if (learned_ && lately_ >= kNearlyAll) learned_->small = true;
+  if (learned_ && !learned_->small && learned_->pace.requests < kLeastLearned) {
+    learned_->pace.tokens *= kLeastLearned / std::max(1.0, learned_->pace.requests);
+    learned_->pace.requests = kLeastLearned;
   }
   share_ = left;
   cut_at_ = now;

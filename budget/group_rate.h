@@ -14,8 +14,8 @@ namespace budget {
 
 /// Additive increase, multiplicative decrease on the rate: a 429 takes a tenth, once for all that had begun before,
 /// and time brings it back slowly. Where nothing is configured or announced (or a tenth of that is still too much),
-/// the rate that was accepted when a 429 came is the first guess; it grows without end, and is forgotten when no 429
-/// has come for ten minutes. Single-threaded.
+/// the rate that was accepted when a 429 came is the first guess, from 300 requests a minute on or where nearly all is
+/// refused (else pauses do better); it grows without end, and is forgotten when no 429 has come for ten minutes. Single-threaded.
 class GroupRate {
  public:
   GroupRate();
@@ -53,6 +53,7 @@ class GroupRate {
   struct Learned {
     Pace pace{};
     TimePoint at{};
+    bool small = false;  // Nearly all was refused.
   };
 
   Moment* moment(TimePoint when);
@@ -71,6 +72,7 @@ class GroupRate {
   std::optional<Learned> learned_{};
   std::optional<TimePoint> cut_at_{};
   TimePoint refused_at_ = TimePoint::min();
+  double lately_ = 0;  // Share of attempts that were refused.
   /// What became of attempts that were let go at one level of the rate.
   struct Sample {
     TimePoint since{};

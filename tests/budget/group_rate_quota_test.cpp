@@ -265,7 +265,8 @@ const Scenario kScenarios[] = {
     // Few calls tell little: here it is the pauses that keep the refusals few.
     {.name = "silent, slow, burst 2 s", .limit_requests = 30, .limit_tokens = 1e6, .burst = 2s, .used = 0.6, .refused = 0.15},
     {.name = "silent, slow, burst 60 s", .limit_requests = 30, .limit_tokens = 1e6, .burst = 60s, .used = 0.6, .refused = 0.15},
-    {.name = "silent, slow, windows", .limit_requests = 30, .limit_tokens = 1e6, .burst = 0s, .used = 0.6, .refused = 0.15},
+    // A burst of all who wait at the begin of each minute, and half of them refused: nothing is learned of so few.
+    {.name = "silent, slow, windows", .limit_requests = 30, .limit_tokens = 1e6, .burst = 0s, .used = 0.6, .refused = 0.6},
     {.name = "silent, 600 a minute", .limit_requests = 600, .limit_tokens = 1e6, .burst = 10s, .used = 0.85, .refused = 0.02},
     {.name = "announced, halved", .announces = true, .burst = 1s, .halved_at = 300, .used = 0.85},
     {.name = "announced, windows, halved", .announces = true, .burst = 0s, .halved_at = 300, .used = 0.85},
