@@ -17,12 +17,16 @@ constexpr double kLearnedBack = 0.01;  // Of what was learned, each second.
 constexpr double kLeastLearned = 300.0;
 constexpr double kNearlyAll = 0.85;  // Of what is asked for is refused: then it is a small quota after all.
 constexpr double kLatelyLearns = 1.0 / 30;
-constexpr double kSwift = 600.0;       // Requests a minute; what has fewer comes back more slowly,
-constexpr double kSlowest = 0.05;      // so much at least.
+constexpr double kSwift = 600.0;   // Requests a minute; what has fewer comes back more slowly,
+constexpr double kSlowest = 0.05;  // so much at least.
 constexpr std::chrono::seconds kSteady{10};
 constexpr std::chrono::minutes kForget{10};
 constexpr int kToJudge = 50;  // Attempts, …
 constexpr double kUnlimited = 1e12;
+// A first guess that is right brings rest at once.
+constexpr int kTrial = 30;
+constexpr double kTrialAsBefore = 0.8;
+constexpr double kTrialLeast = 0.2;
 constexpr int kRefusedToJudge = 10;  // … and so many of them refused; else it is chance.
 constexpr int kCalm = 1'000;         // Without so many there is nothing to judge.
 constexpr double kLeastOfTaken = 0.5;
@@ -110,6 +114,16 @@ void GroupRate::take(const Use& expected, TimePoint now) {
 }
 
 void GroupRate::settle(const Use& expected, const Use& truth, bool refused, TimePoint began, TimePoint now) {
+  if (trial_ && began > trial_->since) {
+    ++trial_->ended;
+    if (refused) ++trial_->refused;
+    if (trial_->ended == kTrial) {
+      const Trial whole = *trial_;
+      trial_.reset();
+      const double share = static_cast<double>(whole.refused) / kTrial;
+      if (share >= kTrialAsBefore * whole.before && share >= kTrialLeast && share < kHopeless) give_up(now);
+    }
+  }
   lately_ += kLatelyLearns * ((refused ? 1.0 : 0.0) - lately_);
   tell_apart(refused, began, now);
   if (!refused) {
@@ -181,8 +195,13 @@ void GroupRate::tell_apart(bool refused, TimePoint began, TimePoint now) {
   if (whole.level > kSlower * before_->level) return;
   const bool vain = whole.share() >= kAsBefore * before_->share() && whole.share() < kHopeless;
   before_ = whole;
-  if (!vain) return;
+  if (vain) give_up(now);
+}
+
+/// For a while nothing is cut.
+void GroupRate::give_up(TimePoint now) {
   before_.reset();
+  trial_.reset();
   uncut_until_ = now + kUncut;
   learned_.reset();
   share_ = 1.0;
@@ -207,8 +226,7 @@ void GroupRate::cut(TimePoint began, TimePoint now) {
       const double least = steady ? std::min(grown, learned_->pace.*rate) : grown / 2.0;
       return kCut * (seen ? std::clamp((*seen).*rate, least, grown) : grown);
     };
-    learned_ = Learned{
-        .pace = {after(&Pace::requests), after(&Pace::tokens)}, .at = now, .small = learned_->small};
+    learned_ = Learned{.pace = {after(&Pace::requests), after(&Pace::tokens)}, .at = now, .small = learned_->small};
     // Many refusals in a moment are not many times as bad: what was taken of late bounds how low it goes.
     if (const std::optional<Pace> most = seen ? seen : accepted(began)) {
       learned_->pace.requests =
@@ -217,6 +235,7 @@ void GroupRate::cut(TimePoint began, TimePoint now) {
     }
   } else if (seen && (seen->requests * kCut >= kLeastLearned || lately_ >= kNearlyAll)) {
     learned_ = Learned{.pace = {seen->requests * kCut, seen->tokens * kCut}, .at = now, .small = false};
+    trial_ = Trial{.since = now, .before = lately_};
   }
   if (learned_ && lately_ >= kNearlyAll) learned_->small = true;
   if (learned_ && !learned_->small && learned_->pace.requests < kLeastLearned) {

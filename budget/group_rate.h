@@ -14,8 +14,9 @@ namespace budget {
 
 /// Additive increase, multiplicative decrease on the rate: a 429 takes a tenth, once for all that had begun before,
 /// and time brings it back slowly. Where nothing is configured or announced (or a tenth of that is still too much),
-/// the rate that was accepted when a 429 came is the first guess, from 300 requests a minute on or where nearly all is
-/// refused (else pauses do better); it grows without end, and is forgotten when no 429 has come for ten minutes. Single-threaded.
+/// the rate that was accepted when a 429 came is the first guess, from 300 requests a minute on or where nearly all
+/// is refused (else pauses do better); it grows without end, and is forgotten when no 429 has come for ten minutes.
+/// Single-threaded.
 class GroupRate {
  public:
   GroupRate();
@@ -60,6 +61,7 @@ class GroupRate {
   void count(TimePoint when, double requests, double tokens);
   [[nodiscard]] std::optional<Pace> accepted(TimePoint before) const;
   [[nodiscard]] std::optional<Pace> learned(TimePoint now) const;
+  void give_up(TimePoint now);
   void tell_apart(bool refused, TimePoint began, TimePoint now);
   [[nodiscard]] RateLimits base() const;
   void cut(TimePoint began, TimePoint now);
@@ -82,6 +84,13 @@ class GroupRate {
     [[nodiscard]] double share() const { return static_cast<double>(refused) / ended; }
   };
   std::optional<Sample> before_{};
+  struct Trial {  // Of a first guess.
+    TimePoint since{};
+    double before = 0;  // Share that was refused.
+    int ended = 0;
+    int refused = 0;
+  };
+  std::optional<Trial> trial_{};
   Sample sample_{};
   std::optional<TimePoint> uncut_until_{};
   std::array<Moment, kMoments> moments_{};
