@@ -21,19 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr std::size_t kCellMax = 96;
-
-/// Anything may listen at an address, and say what moves a terminal's cursor.
-std::string cell(std::string_view text) {
-  std::string out;
-  gateway::append_escaped(out, text, kCellMax);
-  return out.empty() ? "-" : out;
-}
-std::string word(const Json& value) {
-  if (value.is_null()) return "-";
-  return value.is_string() ? cell(value.get<std::string>()) : cell(value.dump());
-}
-
 std::string encoded(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out;

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string_view>
 #include <utility>
 
+#include "gateway/json_out.h"
+
 namespace cli {
 namespace {
+
+constexpr std::size_t kCellMax = 96;
 
 /// How many columns a terminal gives it: code points, which suffices for "–" and "×".
 std::size_t columns_of(std::string_view text) {
@@ -16,6 +21,17 @@ std::size_t columns_of(std::string_view text) {
 }
 
 }  // namespace
+
+std::string cell(std::string_view text) {
+  std::string out;
+  gateway::append_escaped(out, text, kCellMax);
+  return out.empty() ? "-" : out;
+}
+
+std::string word(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "-";
+  return value.is_string() ? cell(value.get<std::string>()) : cell(value.dump());
+}
 
 std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
