@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string_view>
 #include <utility>
@@ -26,11 +25,6 @@ std::string cell(std::string_view text) {
   std::string out;
   gateway::append_escaped(out, text, kCellMax);
   return out.empty() ? "-" : out;
-}
-
-std::string word(const nlohmann::ordered_json& value) {
-  if (value.is_null()) return "-";
-  return value.is_string() ? cell(value.get<std::string>()) : cell(value.dump());
 }
 
 std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows) {

@@ -2,7 +2,6 @@
 // How are rows of words printed so that their columns stand below each other?
 
 #include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +10,6 @@ namespace cli {
 
 /// A word of somebody else's, for a table: anything may listen at an address, and say what moves a terminal's cursor.
 [[nodiscard]] std::string cell(std::string_view text);
-[[nodiscard]] std::string word(const nlohmann::ordered_json& value);  // "-" for null.
 
 /// One line a row, without its end.
 [[nodiscard]] std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows);
