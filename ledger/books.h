@@ -1,0 +1,143 @@
+#pragma once
+// What do the rows say? Questions to a ledger, and their answers as values.
+//
+// Money in nano-USD, times as milliseconds since the epoch (UTC), spans as the unit in their name.
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ledger {
+
+struct PauseRow {
+  std::string what{};  // "tenant", "lane", "upstream"
+  std::string name{};
+  std::optional<std::int64_t> until_ms{};  // Nothing: until resumed.
+};
+
+struct GrantRow {
+  std::int64_t at_ms = 0;
+  std::string tenant{};
+  std::string period{};  // "day", "month", "run"
+  std::string run_id{};
+  std::int64_t amount_nano = 0;
+};
+
+/// What was charged to budgets, for their restoring.
+struct ChargedRow {
+  std::int64_t slot_ms = 0;  // Begin of the quarter of an hour (time zones differ by no less).
+  std::string tenant{};
+  std::int64_t charged_nano = 0;
+};
+struct ChargedRun {
+  std::string tenant{};
+  std::string run_id{};
+  std::int64_t charged_nano = 0;
+  std::int64_t last_ms = 0;
+};
+
+/// One line of a spend report.
+struct SpendLine {
+  std::vector<std::string> by{};  // The values of what was asked for, in that order.
+  std::int64_t calls = 0;
+  std::int64_t attempts = 0;
+  std::int64_t answered = 0;
+  std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0, reasoning = 0;  // Tokens.
+  std::int64_t cost_nano = 0;             // Of everything below, too.
+  std::int64_t retry_nano = 0;            // Of attempts that were followed by another one of the same call.
+  std::int64_t failed_nano = 0;           // Of calls that were not answered in the end.
+  std::int64_t possibly_billed = 0;       // Attempts of which nobody knows whether they were billed, …
+  std::int64_t possibly_billed_nano = 0;  // … and what budgets were charged for them.
+  std::int64_t unknown = 0;               // Attempts that may have used tokens and told none.
+  std::int64_t unpriced = 0;              // Attempts that used tokens and have no cost.
+  std::int64_t estimated_nano = 0;        // Part of cost_nano that was not read from the provider's own counts or by a price of its own (fallback).
+  std::int64_t saved_nano = 0;            // Not paid again, by replays and joins.
+};
+
+struct SpendAsk {
+  std::vector<std::string> by{};  // "tenant", "model", "upstream", "lane", "queue", "day", "hour", "run_id", "class", "label:NAME"
+  std::int64_t since_ms = 0;
+  std::int64_t until_ms = INT64_MAX;
+  std::string tenant{};  // Only this one's; empty: all.
+  int utc_offset_minutes = 0;  // For "day".
+  std::size_t most = 10'000;   // Lines; the dearest first where there are more.
+};
+
+struct CallsAsk {
+  std::string tenant{}, run_id{}, upstream{}, model{}, outcome{}, cls{}, queue{}, idempotency_key{};  // Empty: any.
+  std::int64_t since_ms = 0;
+  std::int64_t until_ms = INT64_MAX;
+  std::string before{};  // A call id: older ones than this.
+  std::string after{};   // A call id: younger ones than this, the oldest first.
+  std::size_t most = 100;
+};
+
+struct CallLine {
+  std::string id{}, tenant{}, lane{}, run_id{}, queue{}, upstream{}, model{}, state{}, outcome{}, cls{}, once{};
+  std::int64_t began_ms = 0;
+  std::optional<std::int64_t> ended_ms{};
+  int status = 0;
+  int attempts = 0;
+  std::optional<std::int64_t> cost_nano{};
+  std::int64_t duration_us = 0;
+};
+
+struct TimeoutLine {
+  std::string model{}, queue{};
+  std::int64_t calls = 0;
+  std::int64_t p50_ms = 0, p95_ms = 0, p99_ms = 0, p999_ms = 0, most_ms = 0;
+};
+
+struct EventRow {
+  std::int64_t seq = 0;
+  std::int64_t at_ms = 0;
+  std::string type{};    // "call.ended"
+  std::string tenant{};
+  std::string data{};    // A JSON object on one line.
+};
+
+struct KeyRow {
+  std::string key{}, tenant{}, state{}, call_id{};  // state: "claimed", "stored", "unknown"
+  std::string scope{};                              // Hex.
+  std::int64_t claimed_ms = 0;
+  std::optional<std::int64_t> lease_until_ms{}, expires_ms{};
+  std::int64_t bytes = 0;
+  std::optional<std::int64_t> cost_nano{};
+};
+
+/// Read-only. A call may fail (a disk that is away): the text says why. Each question is a snapshot of its own; long
+/// ones are read in pages.
+class Books {
+ public:
+  template <typename T>
+  using Answer = std::expected<T, std::string>;
+  virtual ~Books() = default;
+
+  [[nodiscard]] virtual Answer<std::vector<ChargedRow>> charged_since(std::int64_t since_ms) = 0;
+  [[nodiscard]] virtual Answer<std::vector<ChargedRun>> charged_runs(std::size_t most) = 0;  // The latest.
+  [[nodiscard]] virtual Answer<std::vector<GrantRow>> grants_since(std::int64_t since_ms) = 0;  // Of runs: all.
+  [[nodiscard]] virtual Answer<std::vector<PauseRow>> pauses(std::int64_t now_ms) = 0;
+
+  [[nodiscard]] virtual Answer<std::vector<SpendLine>> spend(const SpendAsk& ask) = 0;
+  [[nodiscard]] virtual Answer<std::vector<CallLine>> calls(const CallsAsk& ask) = 0;
+  /// All of one call as a JSON object, attempts included; empty: no such call (of that tenant, if one is named).
+  [[nodiscard]] virtual Answer<std::string> call(std::string_view id, std::string_view tenant) = 0;
+  [[nodiscard]] virtual Answer<std::vector<TimeoutLine>> durations(std::int64_t since_ms) = 0;
+  [[nodiscard]] virtual Answer<std::vector<EventRow>> events(std::int64_t after_seq, std::string_view tenant,
+                                                             std::size_t most) = 0;
+  /// The first and the last that are kept; {0, 0}: none.
+  [[nodiscard]] virtual Answer<std::pair<std::int64_t, std::int64_t>> event_span() = 0;
+  [[nodiscard]] virtual Answer<std::vector<KeyRow>> keys(std::string_view key, std::string_view tenant,
+                                                         std::size_t most) = 0;
+};
+
+/// A file that nobody need be serving, such as a backup, for reading alone.
+[[nodiscard]] std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path);
+
+}  // namespace ledger
