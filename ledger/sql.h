@@ -1,9 +1,9 @@
 #pragma once
-// How does this room speak to SQLite? A connection and a statement that close themselves, errors as one exception that
-// stays inside this room.
+// How does this room speak to SQLite? A connection and a statement that close themselves, errors as one exception
+// that stays inside this room.
 //
-// A connection and its statements belong to one thread at a time. Texts and blobs are bytes: a NUL or what is no UTF-8
-// goes in and comes out as it was.
+// A connection and its statements belong to one thread at a time. Texts and blobs are bytes: a NUL or what is no
+// UTF-8 goes in and comes out as it was.
 
 #include <chrono>
 #include <cstdint>
@@ -106,10 +106,10 @@ class Statement {
   [[nodiscard]] int columns() const;
   [[nodiscard]] std::string_view name(int column) const;
   [[nodiscard]] bool is_null(int column) const;
-  [[nodiscard]] std::int64_t number(int column) const;                 // NULL: 0.
+  [[nodiscard]] std::int64_t number(int column) const;  // NULL: 0.
   [[nodiscard]] std::optional<std::int64_t> maybe_number(int column) const;
   [[nodiscard]] double real(int column) const;
-  [[nodiscard]] std::string_view text(int column) const;               // NULL: empty.
+  [[nodiscard]] std::string_view text(int column) const;  // NULL: empty.
   [[nodiscard]] std::string_view blob(int column) const;
 
  private:
