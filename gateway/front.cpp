@@ -226,6 +226,9 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
     co_return;
   }
   if (tenant && !addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
+  if (tenant && !refuse_all_because_.empty())
+    refuse_with(
+        503, "callgate_store", "callgate cannot remember calls just now (store.on_failure): " + refuse_all_because_);
   if (!ours) refuse_with(ours.error().status, "callgate_bad_header", ours.error().message);
   if (!keys.empty() && addressed) {
     const auto step = std::ranges::find_if(addressed->route->steps,

@@ -36,6 +36,8 @@ class Front {
   /// Calls being played.
   [[nodiscard]] std::size_t active() const { return live_.size(); }
   [[nodiscard]] const LiveCalls& live() const { return live_; }
+  /// Until it is empty again, every new call is refused for it (store.on_failure: refuse).
+  void refuse_all_because(std::string why) { refuse_all_because_ = std::move(why); }
   /// How many calls are told to end; counted and logged.
   std::size_t cancel(const CancelWhat& what);
   /// Counts and logs what an operator or a worker has done by hand.
@@ -51,6 +53,7 @@ class Front {
   Log& log_;
   RecentCalls& recent_;
   LiveCalls live_{};
+  std::string refuse_all_because_{};
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
   std::shared_ptr<const Tenants> tenants_{};

@@ -49,23 +49,25 @@ struct SpendLine {
   std::int64_t attempts = 0;
   std::int64_t answered = 0;
   std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0, reasoning = 0;  // Tokens.
-  std::int64_t cost_nano = 0;             // Of everything below, too.
+  std::int64_t cost_nano = 0;                                                            // Of everything below, too.
   std::int64_t retry_nano = 0;            // Of attempts that were followed by another one of the same call.
   std::int64_t failed_nano = 0;           // Of calls that were not answered in the end.
   std::int64_t possibly_billed = 0;       // Attempts of which nobody knows whether they were billed, …
   std::int64_t possibly_billed_nano = 0;  // … and what budgets were charged for them.
   std::int64_t unknown = 0;               // Attempts that may have used tokens and told none.
   std::int64_t unpriced = 0;              // Attempts that used tokens and have no cost.
-  std::int64_t estimated_nano = 0;        // Part of cost_nano that was not read from the provider's own counts or by a price of its own (fallback).
-  std::int64_t saved_nano = 0;            // Not paid again, by replays and joins.
-  bool others = false;                    // All that found no place: `by` says "(others)" throughout.
+  /// Part of cost_nano that was not priced by the provider or at a price of the model's own.
+  std::int64_t estimated_nano = 0;
+  std::int64_t saved_nano = 0;  // Not paid again, by replays and joins.
+  bool others = false;          // All that found no place: `by` says "(others)" throughout.
 };
 
 struct SpendAsk {
-  std::vector<std::string> by{};  // "tenant", "model", "upstream", "lane", "queue", "day", "hour", "run_id", "class", "label:NAME"
+  /// "tenant", "model", "upstream", "lane", "queue", "day", "hour"; "run_id", "class", "label:NAME" need the rows.
+  std::vector<std::string> by{};
   std::int64_t since_ms = 0;
   std::int64_t until_ms = INT64_MAX;
-  std::string tenant{};  // Only this one's; empty: all.
+  std::string tenant{};        // Only this one's; empty: all.
   int utc_offset_minutes = 0;  // For "day".
   std::size_t most = 10'000;   // Lines; the dearest where there are more, and one of all others.
 };
@@ -136,9 +138,9 @@ struct ExportPage {
 struct EventRow {
   std::int64_t seq = 0;
   std::int64_t at_ms = 0;
-  std::string type{};    // "call.ended"
+  std::string type{};  // "call.ended"
   std::string tenant{};
-  std::string data{};    // A JSON object on one line.
+  std::string data{};  // A JSON object on one line.
 };
 
 struct KeyRow {
@@ -159,7 +161,7 @@ class Books {
   virtual ~Books() = default;
 
   [[nodiscard]] virtual Answer<std::vector<ChargedRow>> charged_since(std::int64_t since_ms) = 0;
-  [[nodiscard]] virtual Answer<std::vector<ChargedRun>> charged_runs(std::size_t most) = 0;  // The latest.
+  [[nodiscard]] virtual Answer<std::vector<ChargedRun>> charged_runs(std::size_t most) = 0;     // The latest.
   [[nodiscard]] virtual Answer<std::vector<GrantRow>> grants_since(std::int64_t since_ms) = 0;  // Of runs: all.
   [[nodiscard]] virtual Answer<std::vector<PauseRow>> pauses(std::int64_t now_ms) = 0;
 

@@ -16,7 +16,10 @@ CREATE TABLE calls (
   once TEXT, origin TEXT, saved_nano INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX calls_by_run ON calls(tenant, run_id) WHERE run_id <> '';
+-- An open attempt is always one of an open call.
 CREATE INDEX calls_open ON calls(id) WHERE state = 0;
+-- They ended when they were found, however long after their begin.
+CREATE INDEX calls_unknown ON calls(id) WHERE state = 2;
 
 CREATE TABLE attempts (
   call_id TEXT NOT NULL, number INTEGER NOT NULL,
@@ -34,7 +37,6 @@ CREATE TABLE attempts (
   reserved_nano INTEGER, charged_nano INTEGER,
   PRIMARY KEY (call_id, number)
 ) WITHOUT ROWID;
-CREATE INDEX attempts_open ON attempts(call_id, number) WHERE state = 0;
 
 -- Sums of attempts by the quarter of an hour in which they ended; calls and answers count where the call ended.
 CREATE TABLE spend_by_period (
@@ -62,16 +64,17 @@ CREATE TABLE idempotency (
   state INTEGER NOT NULL,             -- 0 claimed, 1 stored, 2 outcome unknown.
   call_id TEXT NOT NULL, claimed_ms INTEGER NOT NULL, lease_until_ms INTEGER,
   expires_ms INTEGER, used_ms INTEGER, give_once INTEGER NOT NULL DEFAULT 0,
-  status INTEGER, headers TEXT, stream INTEGER, cost_nano INTEGER,
-  body BLOB,                          -- Deflated, then sealed where a key is set; NULL: not kept on disk.
-  bytes INTEGER NOT NULL DEFAULT 0    -- Of body, headers and row as they count against idempotency.max_bytes.
+  status INTEGER, stream INTEGER, cost_nano INTEGER,
+  body BLOB,                          -- Head and body (ledger/pack.h), sealed where a key is set; NULL: not on disk.
+  bytes INTEGER NOT NULL DEFAULT 0    -- Of body and row as they count against idempotency.max_bytes.
 );
 CREATE INDEX idempotency_key ON idempotency(key);
 CREATE INDEX idempotency_expires ON idempotency(expires_ms) WHERE expires_ms IS NOT NULL;
 CREATE INDEX idempotency_used ON idempotency(used_ms) WHERE state = 1;
 
+-- The youngest is never removed, so that no number is given twice.
 CREATE TABLE events (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,
+  seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,
   type TEXT NOT NULL, tenant TEXT NOT NULL, data TEXT NOT NULL
 );
 
@@ -80,3 +83,6 @@ CREATE TABLE grants (
   seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, tenant TEXT NOT NULL, period TEXT NOT NULL, run_id TEXT NOT NULL,
   amount_nano INTEGER NOT NULL
 );
+
+-- How far retention has come: of what was removed from a table, the latest end.
+CREATE TABLE removed (what TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID;

@@ -89,6 +89,9 @@ struct House {
   [[nodiscard]] double figure(std::string_view name, std::string_view labels = {}) const {
     return metric(scrape(), name, labels);
   }
+  [[nodiscard]] double awaited(double expected, std::string_view name, std::string_view labels = {}) const {
+    return support::awaited(expected, [&] { return figure(name, labels); });
+  }
   [[nodiscard]] int requests() const { return provider.stats().at("requests").get<int>(); }
 
   FakeProvider provider{};
