@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gateway/services.h"
+#include "ledger/store.h"
 
 namespace gateway {
 
@@ -65,6 +66,8 @@ class Metrics {
   void estimated(const budget::Expected& guess, const budget::Expected& truth);
   void draining(bool on);
   void live(const LiveFigures& figures);
+  /// `well`: rows reach the file that was asked for.
+  void store(const ledger::StoreFigures& figures, bool well);
   /// A configuration was read again; `result` of kReloadResults. The first one, at the start, is not counted.
   void config_read(std::string_view result, WallTime now);
   /// The keys of kRestartKeys whose new value waits for a restart; all others do not.

@@ -99,7 +99,8 @@ using ledger::kOutcomeNames;
 using ledger::OpenRow;
 using ledger::Outcome;
 
-/// What is remembered. Each waits as long as store.commit_wait says at most; what comes later is counted, not awaited.
+/// What is remembered. Each waits as long as store.commit_wait says at most; what comes later is counted, not
+/// awaited.
 class Ledger {
  public:
   virtual ~Ledger() = default;

@@ -49,25 +49,34 @@ struct SpendLine {
   std::int64_t attempts = 0;
   std::int64_t answered = 0;
   std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0, reasoning = 0;  // Tokens.
-  std::int64_t cost_nano = 0;             // Of everything below, too.
+  std::int64_t cost_nano = 0;                                                            // Of everything below, too.
   std::int64_t retry_nano = 0;            // Of attempts that were followed by another one of the same call.
   std::int64_t failed_nano = 0;           // Of calls that were not answered in the end.
   std::int64_t possibly_billed = 0;       // Attempts of which nobody knows whether they were billed, …
   std::int64_t possibly_billed_nano = 0;  // … and what budgets were charged for them.
   std::int64_t unknown = 0;               // Attempts that may have used tokens and told none.
   std::int64_t unpriced = 0;              // Attempts that used tokens and have no cost.
-  std::int64_t estimated_nano = 0;        // Part of cost_nano that was not read from the provider's own counts or by a price of its own (fallback).
-  std::int64_t saved_nano = 0;            // Not paid again, by replays and joins.
+  /// Part of cost_nano that was not priced by the provider or at a price of the model's own.
+  std::int64_t estimated_nano = 0;
+  std::int64_t saved_nano = 0;  // Not paid again, by replays and joins.
+  bool others = false;          // All that found no place: `by` says "(others)" throughout.
 };
 
 struct SpendAsk {
-  std::vector<std::string> by{};  // "tenant", "model", "upstream", "lane", "queue", "day", "hour", "run_id", "class", "label:NAME"
+  /// "tenant", "model", "upstream", "lane", "queue", "day", "hour"; "run_id", "class", "label:NAME" need the rows.
+  std::vector<std::string> by{};
   std::int64_t since_ms = 0;
   std::int64_t until_ms = INT64_MAX;
-  std::string tenant{};  // Only this one's; empty: all.
+  std::string tenant{};        // Only this one's; empty: all.
   int utc_offset_minutes = 0;  // For "day".
-  std::size_t most = 10'000;   // Lines; the dearest first where there are more.
+  std::size_t most = 10'000;   // Lines; the dearest where there are more, and one of all others.
 };
+/// Begin and end as they are counted: whole quarters of an hour.
+[[nodiscard]] SpendAsk in_quarters(SpendAsk ask);
+/// What of `by` there is no such thing as, if anything.
+[[nodiscard]] std::optional<std::string> unknown_group(const SpendAsk& ask);
+/// Every line's sum; `by` is empty.
+[[nodiscard]] SpendLine total_of(const std::vector<SpendLine>& lines);
 
 struct CallsAsk {
   std::string tenant{}, run_id{}, upstream{}, model{}, outcome{}, cls{}, queue{}, idempotency_key{};  // Empty: any.
@@ -90,16 +99,48 @@ struct CallLine {
 
 struct TimeoutLine {
   std::string model{}, queue{};
-  std::int64_t calls = 0;
+  std::int64_t calls = 0;  // Answered ones, without those that were given an earlier answer.
+  /// Exact up to 1 000 calls, else never below the truth and less than 2 % above it; most_ms is exact.
   std::int64_t p50_ms = 0, p95_ms = 0, p99_ms = 0, p999_ms = 0, most_ms = 0;
+};
+
+/// What was used of a provider on one day (UTC), as it counts itself.
+struct UsageLine {
+  std::string day{};
+  std::string model{};  // As named in the answer, else as asked for there.
+  std::int64_t requests = 0;  // That were answered with success.
+  std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0;
+  std::int64_t cost_nano = 0;
+  std::int64_t unknown = 0;  // Attempts that may have used tokens and told none, …
+  std::int64_t unpriced = 0; // … or that have no cost.
+};
+
+struct UsageAsk {
+  std::vector<std::string> upstreams{};  // Empty: all.
+  std::int64_t since_ms = 0;
+  std::int64_t until_ms = INT64_MAX;
+};
+
+/// Calls as JSON lines (ledger/call_detail.h), the oldest first.
+struct ExportAsk {
+  std::int64_t since_ms = 0;
+  std::int64_t until_ms = INT64_MAX;
+  std::string after{};  // The last page's last_id.
+  std::string tenant{};
+  std::size_t most = 1'000;
+};
+struct ExportPage {
+  std::vector<std::string> lines{};
+  std::string last_id{};
+  bool more = false;
 };
 
 struct EventRow {
   std::int64_t seq = 0;
   std::int64_t at_ms = 0;
-  std::string type{};    // "call.ended"
+  std::string type{};  // "call.ended"
   std::string tenant{};
-  std::string data{};    // A JSON object on one line.
+  std::string data{};  // A JSON object on one line.
 };
 
 struct KeyRow {
@@ -120,7 +161,7 @@ class Books {
   virtual ~Books() = default;
 
   [[nodiscard]] virtual Answer<std::vector<ChargedRow>> charged_since(std::int64_t since_ms) = 0;
-  [[nodiscard]] virtual Answer<std::vector<ChargedRun>> charged_runs(std::size_t most) = 0;  // The latest.
+  [[nodiscard]] virtual Answer<std::vector<ChargedRun>> charged_runs(std::size_t most) = 0;     // The latest.
   [[nodiscard]] virtual Answer<std::vector<GrantRow>> grants_since(std::int64_t since_ms) = 0;  // Of runs: all.
   [[nodiscard]] virtual Answer<std::vector<PauseRow>> pauses(std::int64_t now_ms) = 0;
 
@@ -129,6 +170,9 @@ class Books {
   /// All of one call as a JSON object, attempts included; empty: no such call (of that tenant, if one is named).
   [[nodiscard]] virtual Answer<std::string> call(std::string_view id, std::string_view tenant) = 0;
   [[nodiscard]] virtual Answer<std::vector<TimeoutLine>> durations(std::int64_t since_ms) = 0;
+  /// Lines by day, then by model.
+  [[nodiscard]] virtual Answer<std::vector<UsageLine>> usage(const UsageAsk& ask) = 0;
+  [[nodiscard]] virtual Answer<ExportPage> export_calls(const ExportAsk& ask) = 0;
   [[nodiscard]] virtual Answer<std::vector<EventRow>> events(std::int64_t after_seq, std::string_view tenant,
                                                              std::size_t most) = 0;
   /// The first and the last that are kept; {0, 0}: none.
@@ -137,7 +181,11 @@ class Books {
                                                          std::size_t most) = 0;
 };
 
-/// A file that nobody need be serving, such as a backup, for reading alone.
+class Database;
+/// The database must outlive them, and belong to their thread.
+[[nodiscard]] std::unique_ptr<Books> make_books(Database& database);
+
+/// A file that nobody need be serving, such as a backup, for reading alone. The error says why not, and the mend.
 [[nodiscard]] std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path);
 
 }  // namespace ledger

@@ -61,9 +61,9 @@ struct AttemptRow {
   /// cost); empty: nothing was reported.
   std::string_view cost_source{};
   std::string_view
-      cost_tier{};  // "standard", "flex", …: by which it was priced, "other" for a word not known; or empty.
-  std::string prices{};                          // Of the table it was priced by: its version (docs/prices.md).
-  std::optional<budget::NanoUsd> charged{};      // What budgets were charged; nothing: no budget counted.
+      cost_tier{};       // "standard", "flex", …: by which it was priced, "other" for a word not known; or empty.
+  std::string prices{};  // Of the table it was priced by: its version (docs/prices.md).
+  std::optional<budget::NanoUsd> charged{};       // What budgets were charged; nothing: no budget counted.
   std::chrono::system_clock::time_point began{};  // When it was sent, …
   std::chrono::system_clock::time_point ended{};  // … and when it was over.
 };
@@ -118,14 +118,14 @@ struct CallRecord {
 
 /// An attempt that is about to leave: what is known of it, so that a crash leaves a trace of it.
 struct OpenRow {
-  const CallRecord* call = nullptr;      // As far as it has come; its earlier attempts have ended. Read at once.
-  int attempt = 0;                       // 1 for the first.
+  const CallRecord* call = nullptr;  // As far as it has come; its earlier attempts have ended. Read at once.
+  int attempt = 0;                   // 1 for the first.
   std::string upstream{};
   std::string credential{};
-  std::string model{};                   // As it is called there.
+  std::string model{};                        // As it is called there.
   std::optional<budget::NanoUsd> reserved{};  // What it may cost at most; nothing: unknown.
   std::chrono::system_clock::time_point began{};
-  bool durable = false;                  // Wait for the commit.
+  bool durable = false;  // Wait for the commit.
 };
 
 using Digest = std::array<std::uint8_t, 32>;  // SHA-256.
@@ -169,9 +169,9 @@ struct ClaimAnswer {
 /// What becomes of a claim with the end of its call, in the same transaction.
 struct OnceOutcome {
   Digest scope{};
-  std::string call_id{};                          // Whose claim it is: a claim that was taken over is left alone.
-  std::shared_ptr<const StoredAnswer> answer{};   // Null: the claim is given up, the next one begins anew.
-  bool give_once = false;                         // The answer is for the next identical request alone.
+  std::string call_id{};                         // Whose claim it is: a claim that was taken over is left alone.
+  std::shared_ptr<const StoredAnswer> answer{};  // Null: the claim is given up, the next one begins anew.
+  bool give_once = false;                        // The answer is for the next identical request alone.
 };
 
 }  // namespace ledger

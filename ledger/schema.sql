@@ -18,6 +18,8 @@ CREATE TABLE calls (
 CREATE INDEX calls_by_run ON calls(tenant, run_id) WHERE run_id <> '';
 -- An open attempt is always one of an open call.
 CREATE INDEX calls_open ON calls(id) WHERE state = 0;
+-- They ended when they were found, however long after their begin.
+CREATE INDEX calls_unknown ON calls(id) WHERE state = 2;
 
 CREATE TABLE attempts (
   call_id TEXT NOT NULL, number INTEGER NOT NULL,

@@ -71,10 +71,13 @@ bool SqlError::of_the_place() const {
 bool SqlError::of_the_file() const { return primary() == SQLITE_CORRUPT || primary() == SQLITE_NOTADB; }
 
 Database::Database(const std::string& path, Open how, std::chrono::milliseconds busy) {
-  const int flags = how == Open::Write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-                                       : (path.starts_with(":memory:") ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
-  const int code = sqlite3_open_v2(
-      uri_of(path, how).c_str(), &db_, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+  const int flags = how == Open::Write
+                        ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                        : (path.starts_with(":memory:") ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
+  const int code = sqlite3_open_v2(uri_of(path, how).c_str(),
+                                   &db_,
+                                   flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                                   nullptr);
   if (code != SQLITE_OK) {
     const std::string text = db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_);
     sqlite3_close_v2(std::exchange(db_, nullptr));
@@ -82,6 +85,13 @@ Database::Database(const std::string& path, Open how, std::chrono::milliseconds 
   }
   be_patient(busy);
 }
+
+int Database::count_log(void* self, sqlite3*, const char*, int pages) {
+  static_cast<Database*>(self)->log_pages_ = pages;
+  return SQLITE_OK;
+}
+
+void Database::count_log_pages() { sqlite3_wal_hook(db_, &count_log, this); }
 
 // Statements that are still there keep it open until they go.
 Database::~Database() { sqlite3_close_v2(db_); }
@@ -106,11 +116,13 @@ std::optional<std::string> Database::text(const std::string& sql) {
 std::int64_t Database::changes() const { return sqlite3_changes64(db_); }
 std::int64_t Database::last_rowid() const { return sqlite3_last_insert_rowid(db_); }
 bool Database::in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
-void Database::be_patient(std::chrono::milliseconds busy) { sqlite3_busy_timeout(db_, static_cast<int>(busy.count())); }
+void Database::be_patient(std::chrono::milliseconds busy) {
+  sqlite3_busy_timeout(db_, static_cast<int>(busy.count()));
+}
 
 Statement::Statement(Database& database, std::string_view sql) {
-  const int code = sqlite3_prepare_v3(
-      database.raw(), sql.data(), size_of(sql), SQLITE_PREPARE_PERSISTENT, &statement_, nullptr);
+  const int code =
+      sqlite3_prepare_v3(database.raw(), sql.data(), size_of(sql), SQLITE_PREPARE_PERSISTENT, &statement_, nullptr);
   if (code != SQLITE_OK) fail(database.raw(), code);
 }
 

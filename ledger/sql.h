@@ -1,9 +1,9 @@
 #pragma once
-// How does this room speak to SQLite? A connection and a statement that close themselves, errors as one exception that
-// stays inside this room.
+// How does this room speak to SQLite? A connection and a statement that close themselves, errors as one exception
+// that stays inside this room.
 //
-// A connection and its statements belong to one thread at a time. Texts and blobs are bytes: a NUL or what is no UTF-8
-// goes in and comes out as it was.
+// A connection and its statements belong to one thread at a time. Texts and blobs are bytes: a NUL or what is no
+// UTF-8 goes in and comes out as it was.
 
 #include <chrono>
 #include <cstdint>
@@ -56,12 +56,18 @@ class Database {
   [[nodiscard]] std::int64_t changes() const;
   [[nodiscard]] std::int64_t last_rowid() const;
   [[nodiscard]] bool in_transaction() const;
+  /// From now on log_pages() is told, and SQLite writes nothing back by itself.
+  void count_log_pages();
+  /// Of the write-ahead log, as the last commit of this connection left it.
+  [[nodiscard]] std::int64_t log_pages() const { return log_pages_; }
   /// How long to wait for a lock that another process holds.
   void be_patient(std::chrono::milliseconds busy);
   [[nodiscard]] sqlite3* raw() { return db_; }
 
  private:
+  static int count_log(void* self, sqlite3* db, const char* name, int pages);
   sqlite3* db_ = nullptr;
+  std::int64_t log_pages_ = 0;
 };
 
 /// Prepared once, used often:  for (statement.bind(1, id); statement.step();) use(statement.text(0));
@@ -100,10 +106,10 @@ class Statement {
   [[nodiscard]] int columns() const;
   [[nodiscard]] std::string_view name(int column) const;
   [[nodiscard]] bool is_null(int column) const;
-  [[nodiscard]] std::int64_t number(int column) const;                 // NULL: 0.
+  [[nodiscard]] std::int64_t number(int column) const;  // NULL: 0.
   [[nodiscard]] std::optional<std::int64_t> maybe_number(int column) const;
   [[nodiscard]] double real(int column) const;
-  [[nodiscard]] std::string_view text(int column) const;               // NULL: empty.
+  [[nodiscard]] std::string_view text(int column) const;  // NULL: empty.
   [[nodiscard]] std::string_view blob(int column) const;
 
  private:

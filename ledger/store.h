@@ -55,16 +55,16 @@ struct StoreOptions {
   Commit commit = Commit::Process;
   Retention retention{};
   Payloads payloads = Payloads::Memory;
-  std::string payload_key{};  // 32 bytes; with Encrypted only. See ledger/seal.h for files of keys.
-  std::vector<std::string> old_payload_keys{};       // Still read, never written with.
+  std::string payload_key{};                    // 32 bytes; with Encrypted only. See ledger/seal.h for files of keys.
+  std::vector<std::string> old_payload_keys{};  // Still read, never written with.
   std::chrono::milliseconds answers_for{24LL * 3'600'000};  // idempotency.ttl
   std::uint64_t answers_bytes = 256ULL * 1024 * 1024;       // idempotency.max_bytes, as stored
   std::size_t most_waiting = 50'000;                        // Of writes.
   std::uint64_t most_waiting_bytes = 64ULL * 1024 * 1024;
-  std::chrono::milliseconds flush_for{3'000};             // At the end.
+  std::chrono::milliseconds flush_for{3'000};  // At the end.
   /// For leases and retention; rows are told their own times.
   std::function<std::chrono::system_clock::time_point()> now{};
-  bool set_aside_if_broken = true;             // A file that fails its check is renamed and a new one begun, else: no start.
+  bool set_aside_if_broken = true;  // A file that fails its check is renamed and a new one begun, else: no start.
 };
 
 /// Why there is no store.
@@ -78,21 +78,23 @@ enum class Written : std::uint8_t { Committed, Lost };
 /// For metrics and readiness. Counts since the start.
 struct StoreFigures {
   std::uint64_t commits = 0;
-  std::uint64_t rows = 0;                     // Calls and attempts that were written.
-  std::uint64_t lost_open_rows = 0;           // Given up, by kind.
+  std::uint64_t rows = 0;            // Calls and attempts that were written.
+  std::uint64_t lost_open_rows = 0;  // Given up, by kind.
   std::uint64_t lost_endings = 0;
   std::uint64_t lost_others = 0;
-  std::uint64_t failures = 0;                 // Transactions that failed.
-  std::uint64_t unknown_outcomes = 0;         // Attempts found open at the start.
+  std::uint64_t failures = 0;          // Transactions that failed.
+  std::uint64_t unknown_outcomes = 0;  // Attempts found open at the start.
   std::uint64_t waiting = 0;
   std::uint64_t waiting_bytes = 0;
   std::uint64_t file_bytes = 0;
-  std::uint64_t log_bytes = 0;                // The write-ahead log's.
-  std::uint64_t answers = 0;                  // Stored, and their bytes as stored.
+  std::uint64_t log_bytes = 0;  // The write-ahead log's.
+  std::uint64_t answers = 0;    // Stored, and their bytes as stored.
   std::uint64_t answers_bytes = 0;
   std::uint64_t answers_evicted = 0;
-  std::string set_aside{};                    // Where a broken file went at the start.
-  std::string trouble{};                      // Why nothing can be written now; empty: all is well.
+  std::uint64_t answers_unreadable = 0;  // Stored ones that could not be given: damaged, or their key is gone.
+  std::string set_aside{};               // Where a broken file went at the start.
+  std::string trouble{};                 // Why nothing can be written now; empty: all is well.
+  std::string last_loss{};               // What was given up last, and why.
 };
 
 /// Any thread, all methods. Callbacks run on the store's threads and must not block.
@@ -111,7 +113,7 @@ class Store {
   void claim(ClaimAsk ask, std::function<void(ClaimAnswer)> answered);
   /// An answer that is not wanted any more (it was delivered), or a claim to be given up.
   void forget_claim(const Digest& scope, std::string call_id);
-  void remember_pause(const PauseRow& pause);                    // Replaces one of the same name.
+  void remember_pause(const PauseRow& pause);  // Replaces one of the same name.
   void forget_pause(std::string_view what, std::string_view name);
   void remember_grant(const GrantRow& grant, Done done = {});
 
