@@ -33,10 +33,8 @@ void assign(SecretSource& into, const Value& value) {
 void assign(std::optional<budget::NanoUsd>& into, const Value& value) { into = budget::NanoUsd{value.number}; }
 void assign(double& into, const Value& value) { into = value.real; }
 template <typename T>
-  requires std::integral<T> || std::is_enum_v<T>
-void assign(T& into, const Value& value) {
-  into = static_cast<T>(value.number);
-}
+requires std::integral<T> || std::is_enum_v<T>
+void assign(T& into, const Value& value) { into = static_cast<T>(value.number); }
 
 /// put<&Config::retry, &Config::Retry::base>: where the value goes.
 template <auto... members>
@@ -674,8 +672,10 @@ constexpr Key kKeys[] = {
     {.path = "idempotency.derive",
      .type = Type::Word,
      .standard = "undelivered",
-     .meaning = "What an identical POST without an `Idempotency-Key` means. undelivered: one with the same run id gets the "
-         "answer that its twin's caller did not wait for, once; run_id: with the same run id it is the same job; body: "
+     .meaning =
+         "What an identical POST without an `Idempotency-Key` means. undelivered: one with the same run id gets the "
+         "answer that its twin's caller did not wait for, once; run_id: with the same run id it is the same job; "
+         "body: "
          "it always is; off: it is another job.",
      .words = "off|undelivered|run_id|body",
      .apply = put<&C::idempotency, &C::Idempotency::derive>},
@@ -687,7 +687,8 @@ constexpr Key kKeys[] = {
      .apply = put<&C::idempotency, &C::Idempotency::on_unknown>},
     {.path = "idempotency.on_caller_gone",
      .type = Type::Word,
-     .meaning = "What becomes of a call with a key or run id whose last caller left: `{linger: 15s}`, `cancel` or `finish`.",
+     .meaning =
+         "What becomes of a call with a key or run id whose last caller left: `{linger: 15s}`, `cancel` or `finish`.",
      .words = "cancel|finish",
      .example = "finish",
      .apply = put_on_caller_gone},

@@ -811,9 +811,9 @@ class Metrics::Impl {
       gauges("callgate_upstream_connections", "Connections to providers, idle ones included.", {});
   Gauges upstream_exchanges_ = gauges("callgate_upstream_exchanges", "Attempts that are on the wire.", {});
   Gauges buffered_bytes_ = gauges("callgate_buffered_bytes", "Request bytes in memory.", {});
-  Counters idempotency_ = counters("callgate_idempotency_total",
-                                   "What became of jobs that callgate knows again, by key or run id.",
-                                   {{"result", &once_results_}});
+  Counters idempotency_ =
+      counters("callgate_idempotency_total", "What became of jobs that callgate knows again, by key or run id.",
+               {{"result", &once_results_}});
   Counters saved_ = counters("callgate_saved_usd_total",
                              "What the answers that twins got had cost, in USD, and was not paid again.",
                              {upstream_, model_, tenant_});
