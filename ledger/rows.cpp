@@ -311,7 +311,8 @@ void Rows::end_attempts(const CallRecord& call, bool ended, std::span<const Rese
     spend.cost_source = a.cost_source;
     spend.input = count(&TokenCounts::input).value_or(0);
     spend.cached_input = count(&TokenCounts::cached_input).value_or(0);
-    spend.cache_write = count(&TokenCounts::cache_write_5m).value_or(0) + count(&TokenCounts::cache_write_1h).value_or(0);
+    spend.cache_write =
+        count(&TokenCounts::cache_write_5m).value_or(0) + count(&TokenCounts::cache_write_1h).value_or(0);
     spend.output = count(&TokenCounts::output).value_or(0);
     spend.reasoning = count(&TokenCounts::reasoning).value_or(0);
     spend.cost_nano = nano(a.cost);
@@ -479,7 +480,8 @@ std::uint64_t Rows::close_unknown(std::int64_t now_ms) {
 std::uint64_t Rows::forget_calls(std::int64_t older_than_ms, int most) {
   // UUIDv7: its first 48 bits are the time, so a bound for times is a bound for ids.
   std::array<char, 16> hex{};
-  const auto [end, error] = std::to_chars(hex.data(), hex.data() + hex.size(), std::max<std::int64_t>(older_than_ms, 0), 16);
+  const auto [end, error] =
+      std::to_chars(hex.data(), hex.data() + hex.size(), std::max<std::int64_t>(older_than_ms, 0), 16);
   const std::string_view number(hex.data(), static_cast<std::size_t>(end - hex.data()));
   std::string bound = std::string(number.size() < 12 ? 12 - number.size() : 0, '0') + std::string{number};
   bound.insert(8, "-");

@@ -89,10 +89,8 @@ std::string Seal::seal(std::string_view text, std::string_view bound_to) const {
       EVP_EncryptUpdate(
           context.get(), bytes_of(out) + kHeadBytes, &size, bytes_of(text), static_cast<int>(text.size())) == 1 &&
       EVP_EncryptFinal_ex(context.get(), bytes_of(out) + kHeadBytes + text.size(), &size) == 1 &&
-      EVP_CIPHER_CTX_ctrl(context.get(),
-                          EVP_CTRL_GCM_GET_TAG,
-                          kTagBytes,
-                          bytes_of(out) + kHeadBytes + text.size()) == 1;
+      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, kTagBytes, bytes_of(out) + kHeadBytes + text.size()) ==
+          1;
   if (!done) throw std::runtime_error("AES-256-GCM is not to be had");
   return out;
 }
@@ -109,11 +107,8 @@ std::expected<std::string, std::string> Seal::open(std::string_view sealed, std:
   std::string out(text.size(), '\0');
   int size = 0;
   const bool done =
-      EVP_DecryptInit_ex(context.get(),
-                         EVP_aes_256_gcm(),
-                         nullptr,
-                         bytes_of(key->bytes),
-                         bytes_of(sealed) + 1 + kIdBytes) == 1 &&
+      EVP_DecryptInit_ex(
+          context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(key->bytes), bytes_of(sealed) + 1 + kIdBytes) == 1 &&
       EVP_DecryptUpdate(context.get(), nullptr, &size, bytes_of(bound_to), static_cast<int>(bound_to.size())) == 1 &&
       EVP_DecryptUpdate(context.get(), bytes_of(out), &size, bytes_of(text), static_cast<int>(text.size())) == 1 &&
       EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) == 1 &&
@@ -138,8 +133,7 @@ std::expected<std::string, std::string> read_payload_key(const std::string& path
   if (words.size() == 2 * kSealKeyBytes) {
     if (std::optional<std::string> key = from_hex(words)) return std::move(*key);
   }
-  static constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=";
+  static constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=";
   if (words.find_first_not_of(kAlphabet) == std::string_view::npos) {
     std::string key = classifier::from_base64(words);
     if (key.size() == kSealKeyBytes) return key;

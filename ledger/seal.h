@@ -26,7 +26,8 @@ class Seal {
   /// `bound_to` is not stored: what was sealed with other words cannot be opened with these.
   [[nodiscard]] std::string seal(std::string_view text, std::string_view bound_to) const;
   /// The error says why: its key is not here, or the bytes are not as they were sealed.
-  [[nodiscard]] std::expected<std::string, std::string> open(std::string_view sealed, std::string_view bound_to) const;
+  [[nodiscard]] std::expected<std::string, std::string> open(std::string_view sealed,
+                                                             std::string_view bound_to) const;
 
  private:
   struct Key {

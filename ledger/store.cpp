@@ -42,8 +42,8 @@ constexpr milliseconds kTidyStep{20};  // Between small steps, while there is mo
 constexpr int kTidyRows = 100;
 constexpr std::uint64_t kPage = 4'096;
 // Each so many bytes of log are written back beside the commits, by the keeper. What has come meanwhile is left, so
-// that the log never ends that way under load; from kLogBytes on the writer stands still for the small rest, waits for
-// readers a little, and the log begins anew.
+// that the log never ends that way under load; from kLogBytes on the writer stands still for the small rest, waits
+// for readers a little, and the log begins anew.
 constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;
 constexpr std::uint64_t kLogBytes = 16ULL << 20U;
 constexpr milliseconds kLogPatience{50};
@@ -126,9 +126,10 @@ class Store::Impl {
   std::deque<Op> waiting_{};
   std::size_t urgent_ = 0;  // Of those that wait.
   std::uint64_t waiting_bytes_ = 0;
-  std::uint64_t handed_ = 0;                   // Since the start.
-  std::optional<std::uint64_t> in_hand_{};     // The first of those that are being written.
-  std::deque<Op> given_up_{};                  // To be told.
+  std::uint64_t handed_ = 0;                // Since the start.
+  std::optional<std::uint64_t> in_hand_{};  // The number of the first of those that are being written.
+  std::size_t in_hand_count_ = 0;
+  std::deque<Op> given_up_{};  // To be told.
   std::vector<std::pair<Digest, std::string>> abandoned_{};
   std::deque<std::function<void(Books&)>> readings_{};
   std::function<void(std::int64_t)> listener_{};
@@ -328,6 +329,7 @@ std::vector<Op> Store::Impl::take() {
     bytes += op.bytes;
     batch.push_back(std::move(op));
   }
+  in_hand_count_ = batch.size();
   return batch;
 }
 
@@ -642,7 +644,7 @@ StoreFigures Store::Impl::figures() const {
   {
     const std::scoped_lock lock(mutex_);
     figures = figures_;
-    figures.waiting = handed_ - settled();
+    figures.waiting = waiting_.size() + (in_hand_ ? in_hand_count_ : 0);
     figures.waiting_bytes = waiting_bytes_;
   }
   figures.file_bytes = size_of(file_.path);

@@ -1,6 +1,8 @@
-// What does it cost to remember a call? Commit times as a caller waits for them, CPU per call, the log's size under load.
+// What does it cost to remember a call? Commit times as a caller waits for them, CPU per call, the log's size under
+// load.
 //
-//   bench_ledger FOLDER [SECONDS]: three scenes for each of commit: process and disk, in files of their own in FOLDER.
+//   bench_ledger FOLDER [SECONDS]: three scenes for each of commit: process and disk, in files of their own in
+//   FOLDER.
 //
 //   alone    one call after the other: its open row is awaited (as for a keyed call), then its ending
 //   crowd    64 calls at once, each as `alone`: how far group commit carries

@@ -41,7 +41,9 @@ class ClaimsTest : public testing::TestWithParam<ledger::Payloads> {
   }
   void open() { store_ = opened(options()); }
   void SetUp() override { open(); }
-  ClaimAnswer ask(int scope, int number, int body = 1) { return claimed(*store_, asking(scope, clock_, number, body)); }
+  ClaimAnswer ask(int scope, int number, int body = 1) {
+    return claimed(*store_, asking(scope, clock_, number, body));
+  }
 
   Folder folder_;
   Clock clock_;
@@ -50,7 +52,8 @@ class ClaimsTest : public testing::TestWithParam<ledger::Payloads> {
 };
 
 INSTANTIATE_TEST_SUITE_P(, ClaimsTest,
-                         testing::Values(ledger::Payloads::Memory, ledger::Payloads::Encrypted, ledger::Payloads::Plain),
+                         testing::Values(ledger::Payloads::Memory, ledger::Payloads::Encrypted,
+                                         ledger::Payloads::Plain),
                          [](const auto& param) {
                            return std::string{param.param == ledger::Payloads::Memory      ? "memory"
                                               : param.param == ledger::Payloads::Encrypted ? "encrypted"
@@ -211,7 +214,8 @@ TEST(Claims, what_is_encrypted_cannot_be_read_without_the_key_and_is_then_unknow
   // Moved to another's place, cut, and without its key.
   {
     Database database(options.path, Database::Open::Write);
-    database.run("UPDATE idempotency SET body = (SELECT body FROM idempotency WHERE key = 'job-1') WHERE key = 'job-2'");
+    database.run(
+        "UPDATE idempotency SET body = (SELECT body FROM idempotency WHERE key = 'job-1') WHERE key = 'job-2'");
     database.run("UPDATE idempotency SET body = substr(body, 1, length(body) - 1) WHERE key = 'job-3'");
   }
   store = opened(options);

@@ -94,11 +94,14 @@ TEST_F(RowsTest, every_column_holds_what_its_name_says) {
        R"(["answered",200,"none","no_more",1,70,"{\"queue\":12}"])"},
       {"SELECT json_array(first_content_us, duration_us, bytes_in, bytes_out, once, saved_nano) FROM calls",
        R"([34,500000,56,78,"stored",90])"},
-      {"SELECT json_array(upstream, credential, model, model_answered, status, class, rule, code, detail) FROM attempts",
+      {"SELECT json_array(upstream, credential, model, model_answered, status, class, rule, code, detail) FROM "
+       "attempts",
        R"(["openai","main","gpt-4o-there","gpt-4o-2024-08-06",200,"none","the rule","the_code","the detail"])"},
-      {"SELECT json_array(fingerprint, next, possibly_billed, waited_before_ms, waited_for, hint_ms, took_us) FROM attempts",
+      {"SELECT json_array(fingerprint, next, possibly_billed, waited_before_ms, waited_for, hint_ms, took_us) FROM "
+       "attempts",
        R"(["fp","no_retry",1,11,"pause",22,33])"},
-      {"SELECT json_array(provider_request_id, input, cached_input, cache_write_5m, cache_write_1h, output, reasoning) "
+      {"SELECT json_array(provider_request_id, input, cached_input, cache_write_5m, cache_write_1h, output, "
+       "reasoning) "
        "FROM attempts",
        R"(["req_1",100,20,3,4,10,5])"},
       {"SELECT json_array(tokens_from, billed, stated_usd, service_tier, speed, inference_geo) FROM attempts",
@@ -106,7 +109,8 @@ TEST_F(RowsTest, every_column_holds_what_its_name_says) {
       {"SELECT json_array(cost_nano, cost_source, cost_tier, prices, reserved_nano, charged_nano) FROM attempts",
        R"([70,"table","flex_tier","2026-11",null,71])"},
       {"SELECT json_array(ended_ms - began_ms) FROM attempts", "[500]"},
-      {"SELECT json_array(model, possibly_billed, possibly_billed_nano, charged_nano, saved_nano) FROM spend_by_period",
+      {"SELECT json_array(model, possibly_billed, possibly_billed_nano, charged_nano, saved_nano) FROM "
+       "spend_by_period",
        R"(["gpt-4o-there",1,71,71,90])"},
   };
   for (const Case& c : cases) EXPECT_EQ(text(path_, c.sql), c.want) << c.sql;
@@ -130,8 +134,10 @@ TEST_F(RowsTest, a_new_attempt_ends_the_one_before_in_one_transaction_and_each_c
   ASSERT_EQ(ended(*store_, record), Written::Committed);
   // Told twice, written once.
   ASSERT_EQ(ended(*store_, record), Written::Committed);
-  EXPECT_EQ(text(path_, "SELECT json_array(calls, answered, attempts, cost_nano, retry_nano, failed_nano) FROM spend_by_period"),
-            "[1,0,2,340,300,340]");
+  EXPECT_EQ(
+      text(path_,
+           "SELECT json_array(calls, answered, attempts, cost_nano, retry_nano, failed_nano) FROM spend_by_period"),
+      "[1,0,2,340,300,340]");
   EXPECT_EQ(number(path_, "SELECT count(*) FROM events"), 1);
 }
 
@@ -144,7 +150,8 @@ TEST_F(RowsTest, an_ending_whose_opening_was_lost_is_whole) {
 }
 
 TEST_F(RowsTest, an_opening_and_an_ending_in_one_transaction_keep_the_reservation) {
-  // Nobody waits for the opening, so the ending finds it still waiting, or it has been written: the rows are the same.
+  // Nobody waits for the opening, so the ending finds it still waiting, or it has been written: the rows are the
+  // same.
   for (int i = 0; i < 50; ++i) {
     const CallRecord record = call(i);
     store_->open_attempt(opening(record, 1, 7'000));
@@ -163,8 +170,9 @@ TEST_F(RowsTest, a_refused_call_is_a_row_without_attempts) {
   record.reason = "queue_full";
   record.ended = kNoon;
   ASSERT_EQ(ended(*store_, record), Written::Committed);
-  EXPECT_EQ(text(path_, "SELECT json_array(calls, answered, attempts) FROM spend_by_period WHERE upstream = 'openai'"),
-            "[1,0,0]");
+  EXPECT_EQ(
+      text(path_, "SELECT json_array(calls, answered, attempts) FROM spend_by_period WHERE upstream = 'openai'"),
+      "[1,0,0]");
   EXPECT_EQ(text(path_, "SELECT data->>'reason' FROM events"), "queue_full");
 }
 
@@ -207,7 +215,8 @@ TEST_F(RowsTest, bytes_that_are_no_text_stay_out_of_the_events_line) {
   record.model = "gpt\xff\"\n\x01\xed\xa0\x80";
   ASSERT_EQ(ended(*store_, record), Written::Committed);
   EXPECT_EQ(number(path_, "SELECT json_valid(data) FROM events"), 1);
-  EXPECT_EQ(text(path_, "SELECT data->>'model' FROM events"), "gpt\xef\xbf\xbd\"\n\x01\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(text(path_, "SELECT data->>'model' FROM events"),
+            "gpt\xef\xbf\xbd\"\n\x01\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 TEST_F(RowsTest, pauses_are_replaced_and_forgotten_and_grants_kept) {
@@ -216,7 +225,8 @@ TEST_F(RowsTest, pauses_are_replaced_and_forgotten_and_grants_kept) {
   store_->remember_pause({.what = "lane", .name = "bulk", .until_ms = 7});
   store_->forget_pause("lane", "bulk");
   Told<Written> told;
-  store_->remember_grant({.at_ms = 1, .tenant = "acme", .period = "day", .run_id = "", .amount_nano = -5}, told.teller());
+  store_->remember_grant({.at_ms = 1, .tenant = "acme", .period = "day", .run_id = "", .amount_nano = -5},
+                         told.teller());
   ASSERT_EQ(told.wait(), Written::Committed);
   EXPECT_EQ(text(path_, "SELECT json_group_array(json_array(what, name, until_ms)) FROM pauses"),
             R"([["tenant","acme",null]])");
