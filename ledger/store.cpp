@@ -40,15 +40,16 @@ constexpr milliseconds kIdleTick{60'000};
 constexpr std::int64_t kTidyEveryMs = 60'000;
 constexpr milliseconds kTidyStep{20};  // Between small steps, while there is more to remove.
 constexpr int kTidyRows = 100;
-constexpr std::uint64_t kPage = 4'096;
 // Each so many bytes of log are written back beside the commits, by the keeper. What has come meanwhile is left, so
 // that the log never ends that way under load; from kLogBytes on the writer stands still for the small rest, waits
 // for readers a little, and the log begins anew.
 constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;
 constexpr std::uint64_t kLogBytes = 16ULL << 20U;
-constexpr milliseconds kLogPatience{50};
+/// For readings to end, by how long the log has become. Who waits for a commit is late then, and the log bounded.
+constexpr std::pair<std::uint64_t, milliseconds> kLogPatience[] = {
+    {48ULL << 20U, milliseconds{1'000}}, {32ULL << 20U, milliseconds{250}}, {0, milliseconds{50}}};
 constexpr milliseconds kPushMin{100};
-constexpr milliseconds kPushMax{5'000};
+constexpr milliseconds kPushMax{1'000};
 
 std::uint64_t size_of(const std::string& path) {
   struct stat status {};
@@ -106,6 +107,7 @@ class Store::Impl {
 
   StoreOptions options_;
   OpenFile file_;
+  std::unique_ptr<Database> reading_from_{};  // The reader's.
   Database& database_;
   Rows rows_;
   Claims claims_;
@@ -115,6 +117,7 @@ class Store::Impl {
   std::int64_t tidied_ms_ = 0;  // When all was last found tidy.
   bool more_to_remove_ = false;
   steady_clock::time_point next_step_{};
+  std::uint64_t page_bytes_ = 0;
   std::int64_t next_checkpoint_ = 0;  // Pages of the log.
   steady_clock::time_point next_push_{};
   milliseconds push_after_ = kPushMin;
@@ -157,6 +160,7 @@ Store::Impl::Impl(StoreOptions options, OpenFile file)
                       "INSERT INTO grants(at_ms, tenant, period, run_id, amount_nano) VALUES (?, ?, ?, ?, ?)") {
   figures_.set_aside = file_.set_aside;
   told_event_ = rows_.last_event();
+  page_bytes_ = static_cast<std::uint64_t>(database_.number("PRAGMA page_size").value_or(4'096));
   database_.be_patient(in_memory() ? kMemoryBusy : kBusy);
   // Before anything new is written: what is open now was not opened by us. If the disk refuses, the first transaction
   // that it takes begins with it.
@@ -166,6 +170,7 @@ Store::Impl::Impl(StoreOptions options, OpenFile file)
     if (!error.of_the_place()) throw;
     fail(error);
   }
+  reading_from_ = std::make_unique<Database>(file_.path, Database::Open::Read, kReaderBusy);
   writer_ = std::thread([this] { write_all(); });
   reader_ = std::thread([this] { read_all(); });
   if (!in_memory()) keeper_ = std::thread([this] { keep(); });
@@ -433,6 +438,10 @@ void Store::Impl::commit(std::vector<Op> batch) {
     } else {
       commit_alone(std::move(batch));
     }
+  } catch (const std::exception&) {
+    // Memory, or a library of secrets or of compression; which of them, is found out there.
+    unfold(batch);
+    commit_alone(std::move(batch));
   }
 }
 
@@ -455,6 +464,10 @@ void Store::Impl::commit_alone(std::vector<Op> batch) {
       const std::scoped_lock lock(mutex_);
       retry_at_.reset();
       figures_.trouble.clear();
+      give_up(std::move(one.front()), error.what());
+    } catch (const std::exception& error) {
+      const std::scoped_lock lock(mutex_);
+      ++figures_.failures;
       give_up(std::move(one.front()), error.what());
     }
   }
@@ -533,7 +546,7 @@ void Store::Impl::tidy() {
 
 void Store::Impl::checkpoint() {
   const std::int64_t pages = database_.log_pages();
-  const auto bytes = static_cast<std::uint64_t>(pages) * kPage;
+  const auto bytes = static_cast<std::uint64_t>(pages) * page_bytes_;
   if (bytes < kCheckpointBytes) {
     next_checkpoint_ = 0;
     push_after_ = kPushMin;
@@ -547,7 +560,7 @@ void Store::Impl::checkpoint() {
     if (!kept) {
       if (pages < next_checkpoint_) return;
       keeping_ = true;
-      next_checkpoint_ = pages + static_cast<std::int64_t>(kCheckpointBytes / kPage);
+      next_checkpoint_ = pages + static_cast<std::int64_t>(kCheckpointBytes / page_bytes_);
     }
   }
   if (!kept) {
@@ -557,7 +570,8 @@ void Store::Impl::checkpoint() {
   const steady_clock::time_point now = steady_clock::now();
   if (bytes < kLogBytes || now < next_push_) return;
   try {
-    database_.be_patient(kLogPatience);
+    database_.be_patient(
+        std::ranges::find_if(kLogPatience, [&](const auto& row) { return bytes >= row.first; })->second);
     database_.run("PRAGMA wal_checkpoint(RESTART)");
     next_push_ = now + push_after_;
     push_after_ = std::min(push_after_ * 2, kPushMax);
@@ -594,8 +608,7 @@ void Store::Impl::keep() {
 // --- reading -------------------------------------------------------------------------------------------------------
 
 void Store::Impl::read_all() {
-  std::unique_ptr<Database> database;
-  std::unique_ptr<Books> books;
+  const std::unique_ptr<Books> books = make_books(*reading_from_);
   std::unique_lock lock(mutex_);
   for (;;) {
     for_reader_.wait(lock, [&] { return !readings_.empty() || !given_up_.empty() || reader_stops_; });
@@ -609,10 +622,6 @@ void Store::Impl::read_all() {
     const std::function<void(Books&)> reading = std::move(readings_.front());
     readings_.pop_front();
     lock.unlock();
-    if (!books) {
-      database = std::make_unique<Database>(file_.path, Database::Open::Read, kReaderBusy);
-      books = make_books(*database);
-    }
     reading(*books);
     lock.lock();
   }

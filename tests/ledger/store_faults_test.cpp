@@ -187,6 +187,38 @@ TEST_F(FaultsTest, an_end_in_trouble_takes_no_longer_than_it_may_and_tells_every
   EXPECT_EQ(tally.lost, 20);
 }
 
+TEST_F(FaultsTest, the_log_stays_bounded_beside_a_reader_that_never_rests) {
+  constexpr std::uint64_t kBound = 64ULL << 20U;
+  constexpr int kCalls = 12'000;  // More than twice the bound, by what is written for one call.
+  auto store = opened(options_at(path_, clock_));
+  std::atomic<bool> stop{false};
+  std::atomic<int> readings{0};
+  Told<bool> stopped;
+  auto tell = stopped.teller();
+  std::function<void(ledger::Books&)> reading = [&](ledger::Books& books) {
+    ledger::SpendAsk ask;
+    ask.by = {"run_id"};
+    EXPECT_TRUE(books.spend(ask));
+    ++readings;
+    stop ? tell(true) : store->read(reading);
+  };
+  store->read(reading);
+  std::uint64_t most = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    CallRecord record = answered(i);
+    record.run_id = "run-" + std::to_string(i * 7919 % 1'000);
+    store->open_attempt(opening(record));
+    // Each in a transaction of its own: nothing is saved by company.
+    ASSERT_EQ(ended(*store, record), Written::Committed);
+    if (i % 100 == 0) most = std::max(most, store->figures().log_bytes);
+  }
+  stop = true;
+  EXPECT_TRUE(stopped.wait());
+  EXPECT_LT(most, kBound);
+  EXPECT_GT(readings, 2);
+  EXPECT_EQ(store->figures().failures, 0U) << "nobody was too busy for anybody";
+}
+
 TEST_F(FaultsTest, a_full_disk_is_waited_out) {
   const SmallDisk disk("size=3m");
   if (!disk.mounted()) GTEST_SKIP() << "this process may not mount a tmpfs";
