@@ -77,10 +77,10 @@ std::expected<void, Problem> known(Database& database, const std::string& path) 
         unusable(path + ": this is another program's database; set store.path to a file of callgate's own"));
   }
   if (version > kSchemaVersion) {
-    return std::unexpected(
-        Problem{Problem::Kind::Newer,
-                path + ": written by a newer callgate (schema " + std::to_string(version) + ", this one knows " +
-                    std::to_string(kSchemaVersion) + "): use that version, or its backup from before the upgrade"});
+    return std::unexpected(Problem{Problem::Kind::Newer,
+                                   path + ": written by a newer callgate (schema " + std::to_string(version) +
+                                       ", this one knows " + std::to_string(kSchemaVersion) +
+                                       "): use that version, or its backup from before the upgrade"});
   }
   return {};
 }
@@ -115,9 +115,9 @@ std::expected<std::string, Problem> set_aside(const std::string& path, std::chro
     if (!std::filesystem::exists(path + ending, error)) continue;
     std::filesystem::rename(path + ending, to + ending, error);
     if (error) {
-      return std::unexpected(Problem{Problem::Kind::Broken,
-                                     path + ending + ": is damaged and cannot be set aside (" + error.message() +
-                                         "): move it away by hand"});
+      return std::unexpected(Problem{
+          Problem::Kind::Broken,
+          path + ending + ": is damaged and cannot be set aside (" + error.message() + "): move it away by hand"});
     }
   }
   return to;
@@ -260,9 +260,9 @@ std::expected<OpenFile, Problem> open_file(const StoreOptions& options) {
     }
     if (broken.empty()) return std::unexpected(file.error());
     if (tries > 0 || !options.set_aside_if_broken) {
-      return std::unexpected(Problem{Problem::Kind::Broken,
-                                     path + ": is damaged (" + broken +
-                                         "): put a backup in its place, or move it away to begin anew"});
+      return std::unexpected(
+          Problem{Problem::Kind::Broken,
+                  path + ": is damaged (" + broken + "): put a backup in its place, or move it away to begin anew"});
     }
     std::expected<std::string, Problem> to = set_aside(path, options.now());
     if (!to) return std::unexpected(to.error());

@@ -16,8 +16,8 @@ namespace ledger {
 /// "CGL1": what `file` and a look at the header's bytes 68 to 71 tell of it.
 inline constexpr std::int64_t kApplicationId = 0x43474c31;
 
-/// A file beside the ledger that one process has locked: PATH-lock, with its pid. The kernel frees it when the process
-/// ends, however it ends; the file itself stays, since removing it would let two hold "the" lock.
+/// A file beside the ledger that one process has locked: PATH-lock, with its pid. The kernel frees it when the
+/// process ends, however it ends; the file itself stays, since removing it would let two hold "the" lock.
 class FileLock {
  public:
   [[nodiscard]] static std::expected<FileLock, Problem> take(const std::string& path);

@@ -484,7 +484,8 @@ std::uint64_t Rows::close_unknown(std::int64_t now_ms) {
 std::uint64_t Rows::forget_calls(std::int64_t older_than_ms, int most) {
   // UUIDv7: its first 48 bits are the time, so a bound for times is a bound for ids.
   std::array<char, 16> hex{};
-  const auto [end, error] = std::to_chars(hex.data(), hex.data() + hex.size(), std::max<std::int64_t>(older_than_ms, 0), 16);
+  const auto [end, error] =
+      std::to_chars(hex.data(), hex.data() + hex.size(), std::max<std::int64_t>(older_than_ms, 0), 16);
   const std::string_view number(hex.data(), static_cast<std::size_t>(end - hex.data()));
   std::string bound = std::string(number.size() < 12 ? 12 - number.size() : 0, '0') + std::string{number};
   bound.insert(8, "-");

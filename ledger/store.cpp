@@ -41,8 +41,8 @@ constexpr std::int64_t kTidyEveryMs = 60'000;
 constexpr milliseconds kTidyStep{20};  // Between small steps, while there is more to remove.
 constexpr int kTidyRows = 100;
 constexpr std::uint64_t kPage = 4'096;
-constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;   // From here on the log is written back, …
-constexpr std::uint64_t kLogBytes = 24ULL << 20U;         // … from here on readers are waited for, a little.
+constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;  // From here on the log is written back, …
+constexpr std::uint64_t kLogBytes = 24ULL << 20U;        // … from here on readers are waited for, a little.
 constexpr milliseconds kLogPatience{50};
 constexpr std::int64_t kCheckpointAgain = 512;  // Pages later, where readers were in the way.
 constexpr milliseconds kPushMin{100};
@@ -120,9 +120,9 @@ class Store::Impl {
   std::deque<Op> waiting_{};
   std::size_t urgent_ = 0;  // Of those that wait.
   std::uint64_t waiting_bytes_ = 0;
-  std::uint64_t handed_ = 0;                   // Since the start.
-  std::optional<std::uint64_t> in_hand_{};     // The first of those that are being written.
-  std::deque<Op> given_up_{};                  // To be told.
+  std::uint64_t handed_ = 0;                // Since the start.
+  std::optional<std::uint64_t> in_hand_{};  // The first of those that are being written.
+  std::deque<Op> given_up_{};               // To be told.
   std::vector<std::pair<Digest, std::string>> abandoned_{};
   std::deque<std::function<void(Books&)>> readings_{};
   std::function<void(std::int64_t)> listener_{};
@@ -498,7 +498,8 @@ void Store::Impl::tidy() {
   const bool step = steady_clock::now() >= next_step_ && (over || !idle);
   const bool renew = claims_.to_renew(now);
   if (!step && !renew) {
-    if (idle && next_step_ <= steady_clock::now()) next_step_ = steady_clock::now() + (claims_.holds_any() ? kTick : kIdleTick);
+    if (idle && next_step_ <= steady_clock::now())
+      next_step_ = steady_clock::now() + (claims_.holds_any() ? kTick : kIdleTick);
     return;
   }
   try {
