@@ -58,11 +58,7 @@ void set_up(Database& database, const StoreOptions& options, bool in_memory) {
   if (in_memory) return;
   const std::optional<std::string> mode = database.text("PRAGMA journal_mode = WAL");
   if (mode != "wal") throw SqlError(SQLITE_CANTOPEN, "this file system cannot hold a write-ahead log");
-  // NORMAL syncs before the log begins anew only, so that after a power cut the file is whole and lacks the last
-  // moments; OFF would not do more for a process that dies, whose writes are the kernel's already, and could leave a
-  // torn file (https://www.sqlite.org/pragma.html#pragma_synchronous, https://www.sqlite.org/wal.html §2.2). FULL
-  // syncs the log at each commit.
-  database.run(options.commit == Commit::Disk ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+  set_durability(database, options.commit);
   // Once less is in the log, it does not keep its greatest size.
   database.run("PRAGMA journal_size_limit = 33554432");
   database.count_log_pages();
@@ -185,6 +181,14 @@ FileLock::FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)
 
 FileLock::~FileLock() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+void set_durability(Database& database, Commit commit) {
+  // NORMAL syncs before the log begins anew only, so that after a power cut the file is whole and lacks the last
+  // moments; OFF would not do more for a process that dies, whose writes are the kernel's already, and could leave a
+  // torn file (https://www.sqlite.org/pragma.html#pragma_synchronous, https://www.sqlite.org/wal.html §2.2). FULL
+  // syncs the log at each commit.
+  database.run(commit == Commit::Disk ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
 }
 
 Inspection inspect(Database& database, int most, milliseconds patience) {

@@ -44,6 +44,9 @@ struct OpenFile {
 [[nodiscard]] std::expected<OpenFile, Problem> open_file(const StoreOptions& options);
 inline constexpr std::chrono::milliseconds kCheckFor{1'000};
 
+/// What is synced when; of the connection alone.
+void set_durability(Database& database, Commit commit);
+
 /// What is wrong with a file's inside, at most `most` lines; empty: nothing was found. Stops after `patience` (then
 /// `whole` is false). Throws SqlError.
 struct Inspection {
