@@ -220,6 +220,10 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   // Who may not be here is not told which upstreams there are, so this comes before a wrong address.
   if (!tenant && ours) refuse_with(tenant.error().status, tenant.error().code, tenant.error().message);
   if (tenant) refused.tenant = (*tenant)->name;
+  if (tenant && ours && events_ && EventFeed::is_asked(request.target)) {
+    co_await events_->serve(request, (*tenant)->name, caller, signal);
+    co_return;
+  }
   if (tenant && ours && is_own_api(request.target)) {
     auto [head, body] = own_api(request, **tenant);
     co_await caller.answer(std::move(head), body);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/addressing.h"
+#include "gateway/event_feed.h"
 #include "gateway/live_calls.h"
 #include "gateway/log.h"
 #include "gateway/metrics.h"
@@ -31,6 +32,8 @@ class Front {
 
   /// For calls that begin from now on; those under way keep what they began with.
   void configure(const Config& config);
+  /// Who answers for the feed of events.
+  void serve_events_by(EventFeed& feed) { events_ = &feed; }
 
   task<void> serve(Inbound request, Caller& caller, Signal& signal);
   /// Calls being played.
@@ -53,6 +56,7 @@ class Front {
   Log& log_;
   RecentCalls& recent_;
   LiveCalls live_{};
+  EventFeed* events_ = nullptr;
   std::string refuse_all_because_{};
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};

@@ -114,6 +114,7 @@ class Sidecar {
         server_(io_, server_options(), server_events()) {}
 
   int run() {
+    front_.serve_events_by(events_);
     configure();
     remember();
     server_.listen();
@@ -660,6 +661,7 @@ class Sidecar {
   budget::Memo memo_{};
   OpenedStore opened_;
   StoreLedger ledger_;
+  EventFeed events_{runtime_, io_, *opened_.store};
   UnknownAnswers unknown_;
   RecentCalls recent_{};
   Front front_;

@@ -1,45 +1,27 @@
 #include "gateway/store_ledger.h"
 
-#include <boost/asio/post.hpp>
 #include <utility>
 
+#include "gateway/awaited.h"
+
 namespace gateway {
+namespace {
 
-/// Told by the store's thread through the loop; whoever waited may be gone by then.
-template <typename T>
-struct StoreLedger::Awaited {
-  explicit Awaited(asio::io_context& io) : bell(io) {}
-  Signal bell;
-  std::optional<T> told{};
+using ClaimAwaited = Awaited<ledger::ClaimAnswer>;
+using WriteAwaited = Awaited<ledger::Written>;
 
-  static auto teller(std::shared_ptr<Awaited> self) {
-    return [self = std::move(self)](T value) mutable {
-      asio::io_context& io = self->bell.io();
-      // Moved on, so that the last reference never dies on the store's thread.
-      asio::post(io, [awaited = std::move(self), value = std::move(value)]() mutable {
-        awaited->told = std::move(value);
-        awaited->bell.ring();
-      });
-    };
-  }
-};
+}  // namespace
 
 StoreLedger::StoreLedger(Runtime& runtime, asio::io_context& io, ledger::Store& store)
     : runtime_(runtime), io_(io), store_(store) {}
 
-template <typename T>
-task<std::optional<T>> StoreLedger::wait_for(std::shared_ptr<Awaited<T>> awaited) {
-  const TimePoint until = runtime_.now() + commit_wait_;
-  while (!awaited->told && runtime_.now() < until) co_await runtime_.wait(awaited->bell, until);
-  co_return std::move(awaited->told);
-}
-
 task<ledger::ClaimAnswer> StoreLedger::claim(ledger::ClaimAsk ask) {
-  auto awaited = std::make_shared<Awaited<ledger::ClaimAnswer>>(io_);
+  auto awaited = std::make_shared<ClaimAwaited>(io_);
   const ledger::Digest scope = ask.scope;
   std::string call_id = ask.call_id;
-  store_.claim(std::move(ask), Awaited<ledger::ClaimAnswer>::teller(awaited));
-  std::optional<ledger::ClaimAnswer> answer = co_await wait_for<ledger::ClaimAnswer>(awaited);
+  store_.claim(std::move(ask), ClaimAwaited::teller(awaited));
+  std::optional<ledger::ClaimAnswer> answer =
+      co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
   if (answer) co_return std::move(*answer);
   // Should it be taken after all, it is nobody's.
   store_.forget_claim(scope, std::move(call_id));
@@ -57,19 +39,18 @@ task<void> StoreLedger::open(const OpenRow& row) {
     store_.open_attempt(row);
     co_return;
   }
-  auto awaited = std::make_shared<Awaited<ledger::Written>>(io_);
-  store_.open_attempt(row, Awaited<ledger::Written>::teller(awaited));
-  (void)co_await wait_for<ledger::Written>(awaited);
+  auto awaited = std::make_shared<WriteAwaited>(io_);
+  store_.open_attempt(row, WriteAwaited::teller(awaited));
+  (void)co_await WriteAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
 }
 
 task<bool> StoreLedger::end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) {
-  auto awaited = std::make_shared<Awaited<ledger::Written>>(io_);
+  auto awaited = std::make_shared<WriteAwaited>(io_);
   ++ended_;
-  store_.end_call(record, std::move(once), Awaited<ledger::Written>::teller(awaited));
-  const std::optional<ledger::Written> written = co_await wait_for<ledger::Written>(awaited);
-  const bool committed = written == ledger::Written::Committed;
-  if (!committed) ++late_;
-  co_return committed;
+  store_.end_call(record, std::move(once), WriteAwaited::teller(awaited));
+  const std::optional<ledger::Written> written =
+      co_await WriteAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
+  co_return written == ledger::Written::Committed;
 }
 
 }  // namespace gateway

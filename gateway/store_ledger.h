@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 
 #include "gateway/services.h"
 #include "ledger/store.h"
@@ -14,7 +13,6 @@ namespace gateway {
 class StoreLedger final : public Ledger {
  public:
   StoreLedger(Runtime& runtime, asio::io_context& io, ledger::Store& store);
-  /// store.commit_wait and store.on_failure.
   void configure(std::chrono::milliseconds commit_wait) { commit_wait_ = commit_wait; }
 
   task<ledger::ClaimAnswer> claim(ledger::ClaimAsk ask) override;
@@ -23,21 +21,13 @@ class StoreLedger final : public Ledger {
   task<bool> end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) override;
 
   [[nodiscard]] std::uint64_t ended() const { return ended_; }
-  /// Endings whose commit came too late for their answer, or not at all.
-  [[nodiscard]] std::uint64_t late() const { return late_; }
 
  private:
-  template <typename T>
-  struct Awaited;
-  template <typename T>
-  task<std::optional<T>> wait_for(std::shared_ptr<Awaited<T>> awaited);
-
   Runtime& runtime_;
   asio::io_context& io_;
   ledger::Store& store_;
   std::chrono::milliseconds commit_wait_{250};
   std::uint64_t ended_ = 0;
-  std::uint64_t late_ = 0;
 };
 
 }  // namespace gateway

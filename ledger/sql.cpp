@@ -86,6 +86,13 @@ Database::Database(const std::string& path, Open how, std::chrono::milliseconds 
   be_patient(busy);
 }
 
+int Database::count_log(void* self, sqlite3*, const char*, int pages) {
+  static_cast<Database*>(self)->log_pages_ = pages;
+  return SQLITE_OK;
+}
+
+void Database::count_log_pages() { sqlite3_wal_hook(db_, &count_log, this); }
+
 // Statements that are still there keep it open until they go.
 Database::~Database() { sqlite3_close_v2(db_); }
 

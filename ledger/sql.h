@@ -56,12 +56,18 @@ class Database {
   [[nodiscard]] std::int64_t changes() const;
   [[nodiscard]] std::int64_t last_rowid() const;
   [[nodiscard]] bool in_transaction() const;
+  /// From now on log_pages() is told, and SQLite writes nothing back by itself.
+  void count_log_pages();
+  /// Of the write-ahead log, as the last commit of this connection left it.
+  [[nodiscard]] std::int64_t log_pages() const { return log_pages_; }
   /// How long to wait for a lock that another process holds.
   void be_patient(std::chrono::milliseconds busy);
   [[nodiscard]] sqlite3* raw() { return db_; }
 
  private:
+  static int count_log(void* self, sqlite3* db, const char* name, int pages);
   sqlite3* db_ = nullptr;
+  std::int64_t log_pages_ = 0;
 };
 
 /// Prepared once, used often:  for (statement.bind(1, id); statement.step();) use(statement.text(0));

@@ -91,8 +91,10 @@ struct StoreFigures {
   std::uint64_t answers = 0;    // Stored, and their bytes as stored.
   std::uint64_t answers_bytes = 0;
   std::uint64_t answers_evicted = 0;
-  std::string set_aside{};  // Where a broken file went at the start.
-  std::string trouble{};    // Why nothing can be written now; empty: all is well.
+  std::uint64_t answers_unreadable = 0;  // Stored ones that could not be given: damaged, or their key is gone.
+  std::string set_aside{};               // Where a broken file went at the start.
+  std::string trouble{};                 // Why nothing can be written now; empty: all is well.
+  std::string last_loss{};               // What was given up last, and why.
 };
 
 /// Any thread, all methods. Callbacks run on the store's threads and must not block.
