@@ -389,6 +389,7 @@ constexpr Call kCalls[] = {
     {"GET", "/v1/timeouts", from_books},
     {"GET", "/v1/usage", from_books},
     {"GET", "/v1/idempotency", from_books},
+    {"GET", "/v1/events", from_books},
     {"POST", "/v1/idempotency/forget", forget_key},
     {"GET",
      "/v1/status",

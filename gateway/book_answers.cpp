@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kDefaultSinceMs = 7 * ledger::kDayMs;
 constexpr std::size_t kMostCalls = 1'000;
 constexpr std::size_t kMostLines = 10'000;
+constexpr std::size_t kMostEvents = 500;
 constexpr std::size_t kMostKeys = 100;
 constexpr std::string_view kOneCall = "/v1/calls/";
 
@@ -307,6 +308,33 @@ EndpointAnswer idempotency(ledger::Books& books, std::string_view /*path*/, Aske
   return json_answer({{"keys", std::move(list)}});
 }
 
+/// The feed, for those who look now and then; who waits on it is served by the data listener.
+EndpointAnswer events(ledger::Books& books, std::string_view /*path*/, Asked asked) {
+  const std::string after = asked.take("after");
+  const std::string tenant = asked.take("tenant");
+  std::int64_t seq = 0;
+  const auto [end, error] = std::from_chars(after.data(), after.data() + after.size(), seq);
+  if (!after.empty() && (error != std::errc{} || end != after.data() + after.size() || seq < 0))
+    asked.wrong("after must be the seq of an event");
+  const std::size_t most = asked.number("most", kMostEvents, kMostEvents);
+  if (auto refusal = asked.refusal()) return std::move(*refusal);
+  const auto span = books.event_span();
+  if (!span) return unreadable(span.error());
+  Json list = Json::array();
+  if (!after.empty()) {
+    const auto rows = books.events(seq, tenant, most);
+    if (!rows) return unreadable(rows.error());
+    for (const ledger::EventRow& row : *rows) {
+      Json data = Json::parse(row.data, nullptr, false);
+      list.push_back({{"seq", row.seq},
+                      {"at", ledger::time_text(row.at_ms)},
+                      {"type", row.type},
+                      {"data", data.is_discarded() ? Json::object() : std::move(data)}});
+    }
+  }
+  return json_answer({{"first", span->first}, {"last", span->second}, {"events", std::move(list)}});
+}
+
 struct Question {
   std::string_view path;  // With a slash at its end: of all that is below.
   EndpointAnswer (*answer)(ledger::Books& books, std::string_view path, Asked asked);
@@ -314,6 +342,7 @@ struct Question {
 constexpr Question kQuestions[] = {
     {"/v1/spend", spend},       {"/v1/calls", calls}, {kOneCall, one_call},
     {"/v1/timeouts", timeouts}, {"/v1/usage", usage}, {"/v1/idempotency", idempotency},
+    {"/v1/events", events},
 };
 
 const Question* question_of(std::string_view path) {

@@ -9,8 +9,9 @@
 //   GET /v1/timeouts      a timeout for each model and queue, from how long its calls took
 //   GET /v1/usage         [?upstream=A,B] day by day (UTC) and model, as a provider counts
 //   GET /v1/idempotency   ?key= [&tenant=]
+//   GET /v1/events        [?after=SEQ] [&tenant=] [&most=500]; without after: where the feed begins and ends
 //
-// All but the last and the one of a single call take since= and until=: "2026-11-29", "2026-11-29T16:40Z", or how long
+// All but the last two and the one of a single call take since= and until=: "2026-11-29", "2026-11-29T16:40Z", or how long
 // ago ("7d", "90m").
 
 #include <cstdint>
