@@ -41,7 +41,8 @@ Rated rate(const PriceBook* book, const Price& fallback, const Sought& sought, s
   if (rated.cost) {
     rated.source = cost.plain_for_tier ? "table_plain" : "table";
     rated.tier = tier_named(usage.service_tier) ? name_of(cost.tier) : "other";
-    if (found.table != nullptr) rated.prices = found.table->version.empty() ? found.table->digest : found.table->version;
+    if (found.table != nullptr)
+      rated.prices = found.table->version.empty() ? found.table->digest : found.table->version;
     return rated;
   }
   // Never zero for want of a price.

@@ -11,9 +11,9 @@ namespace budget {
 
 struct Rated {
   std::optional<NanoUsd> cost{};  // Nothing: unknown.
-  /// A literal: "provider" (stated in the answer), "table", "table_plain" (for want of a price for the tier or modifier
-  /// that the answer names), "fallback" (the model has no price), "unpriced" (something used has none); empty: nothing
-  /// was reported.
+  /// A literal: "provider" (stated in the answer), "table", "table_plain" (for want of a price for the tier or
+  /// modifier that the answer names), "fallback" (the model has no price), "unpriced" (something used has none);
+  /// empty: nothing was reported.
   std::string_view source{};
   std::string_view tier{};  // "standard", "flex", …: by which it was priced, "other" for a word not known; or empty.
   std::string prices{};     // Version of the table that had the price, else the digest of its file; or empty.

@@ -20,7 +20,8 @@ struct BookReply {
   int status = 0;
   std::string body{};
 };
-/// `path` with its query, as in gateway/book_answers.h. The error is the exit code; why stands on terminal.err by then.
+/// `path` with its query, as in gateway/book_answers.h. The error is the exit code; why stands on terminal.err by
+/// then.
 [[nodiscard]] std::expected<BookReply, int> ask_books(std::string_view command, const std::string& path,
                                                       const Arguments& arguments, Terminal& terminal);
 /// The reply is no 200: says its detail; the exit code.

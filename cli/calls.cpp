@@ -24,15 +24,36 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr std::chrono::milliseconds kLookAgain{500};
 constexpr std::string_view kIdLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
 
-const std::vector<std::string> kHeading{
-    "call", "ended", "tenant", "lane", "upstream", "model", "outcome", "class", "status", "attempts", "ms", "cost USD"};
+const std::vector<std::string> kHeading{"call",
+                                        "ended",
+                                        "tenant",
+                                        "lane",
+                                        "upstream",
+                                        "model",
+                                        "outcome",
+                                        "class",
+                                        "status",
+                                        "attempts",
+                                        "ms",
+                                        "cost USD"};
 
 /// Of an event as of a list: both name things alike.
 std::vector<std::string> row_of(const Json& one, const std::string& ended) {
   const auto told = [&](const char* name) { return one.contains(name) ? word(one.at(name)) : std::string{"-"}; };
-  const std::string outcome = one.contains("outcome") && !one.at("outcome").is_null() ? told("outcome") : told("state");
-  return {told("call_id"), ended, told("tenant"), told("lane"), told("upstream"), told("model"),
-          outcome, told("class"), told("status"), told("attempts"), told("duration_ms"), told("cost_usd")};
+  const std::string outcome =
+      one.contains("outcome") && !one.at("outcome").is_null() ? told("outcome") : told("state");
+  return {told("call_id"),
+          ended,
+          told("tenant"),
+          told("lane"),
+          told("upstream"),
+          told("model"),
+          outcome,
+          told("class"),
+          told("status"),
+          told("attempts"),
+          told("duration_ms"),
+          told("cost_usd")};
 }
 
 bool is_number(const std::string& text) {
@@ -43,9 +64,12 @@ bool is_number(const std::string& text) {
 
 /// What the feed can tell apart; the tenant is asked for.
 bool wanted(const Json& data, const Arguments& arguments) {
-  constexpr std::pair<const char*, const char*> kFilters[] = {
-      {"--run-id", "run_id"}, {"--upstream", "upstream"}, {"--model", "model"},
-      {"--outcome", "outcome"}, {"--class", "class"},     {"--queue", "queue"}};
+  constexpr std::pair<const char*, const char*> kFilters[] = {{"--run-id", "run_id"},
+                                                              {"--upstream", "upstream"},
+                                                              {"--model", "model"},
+                                                              {"--outcome", "outcome"},
+                                                              {"--class", "class"},
+                                                              {"--queue", "queue"}};
   for (const auto& [option, name] : kFilters) {
     if (arguments.has(option) && (!data.contains(name) || data.at(name) != arguments.get(option))) return false;
   }
@@ -117,8 +141,8 @@ int calls_tail(const Arguments& arguments, Terminal& terminal) {
   const std::string tenant = arguments.get("--tenant");
   std::string after = arguments.get("--after");
   for (bool first = after.empty(); left > 0; first = false) {
-    const auto reply = ask_books(
-        kCommand, "/v1/events" + query_of({{"after", after}, {"tenant", tenant}}), arguments, terminal);
+    const auto reply =
+        ask_books(kCommand, "/v1/events" + query_of({{"after", after}, {"tenant", tenant}}), arguments, terminal);
     if (!reply) return reply.error();
     if (reply->status != 200) return refused_books(kCommand, *reply, terminal);
     try {
@@ -139,7 +163,8 @@ int calls_tail(const Arguments& arguments, Terminal& terminal) {
           continue;
         }
         const std::vector<std::string> row = row_of(data, word(event.at("at")));
-        for (std::size_t i = 0; i < row.size(); ++i) terminal.out << (i == 0 ? "" : arguments.has("--plain") ? "\t" : "  ") << row[i];
+        for (std::size_t i = 0; i < row.size(); ++i)
+          terminal.out << (i == 0 ? "" : arguments.has("--plain") ? "\t" : "  ") << row[i];
         terminal.out << '\n';
       }
       // Nobody reads it any more.

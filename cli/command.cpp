@@ -52,7 +52,8 @@ bool begins(const Command& command, std::span<const std::string> words) {
   return words.size() <= own.size() && std::equal(words.begin(), words.end(), own.begin());
 }
 
-/// The command whose words begin the line, the most of them ("spend reconcile" before "spend"), and how many those are.
+/// The command whose words begin the line, the most of them ("spend reconcile" before "spend"), and how many those
+/// are.
 const Command* find(std::span<const std::string> words, std::size_t& used) {
   const Command* found = nullptr;
   for (const Command& command : commands()) {

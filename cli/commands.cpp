@@ -105,7 +105,9 @@ constexpr Option kUntil{"--until", "TIME", "Before then."};
 constexpr Option kOneTenant{"--tenant", "NAME", "Only this tenant's."};
 
 constexpr Option kSpendOptions[] = {
-    {"--by", "GROUPS", "One line for each tenant, model, upstream, lane, queue, day, hour, run_id, class, label:NAME."},
+    {"--by",
+     "GROUPS",
+     "One line for each tenant, model, upstream, lane, queue, day, hour, run_id, class, label:NAME."},
     {"--since", "TIME", "From then on: 2026-11-29, 2026-11-29T16:40Z, or 7d (as without it) for that long ago."},
     kUntil,
     kOneTenant,
@@ -232,7 +234,8 @@ constexpr Example kRerateExamples[] = {
     {"callgate ledger rerate --file new-prices.json --apply", "by another table, and written"},
 };
 constexpr Option kIdemShowOptions[] = {kOneTenant, kStore, kConfig, kSet, kAdmin, kPlain, kJson};
-constexpr Example kIdemShowExamples[] = {{"callgate idem show job-17:summary", "whose answer a key has, and how long"}};
+constexpr Example kIdemShowExamples[] = {
+    {"callgate idem show job-17:summary", "whose answer a key has, and how long"}};
 constexpr Option kIdemForgetOptions[] = {kOneTenant, kConfig, kSet, kAdmin, kJson};
 constexpr Example kIdemForgetExamples[] = {
     {"callgate idem forget job-17:summary --tenant search", "the next call with it is bought anew"},
@@ -370,9 +373,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kExplainExamples,
      .options = kExplainOptions,
-     .details =
-         "The id stands in the answer's Callgate-Call-Id and in the log. The last 500 calls that ended are told from\n"
-         "memory, older ones from the ledger. Ends with 4 if the call is in neither.",
+     .details = "The id stands in the answer's Callgate-Call-Id and in the log. The last 500 calls that ended are "
+                "told from\n"
+                "memory, older ones from the ledger. Ends with 4 if the call is in neither.",
      .run = explain},
     {.words = "unknown",
      .summary = "List what providers said to a running callgate that no rule knew.",
@@ -438,12 +441,14 @@ constexpr Command kCommands[] = {
      .summary = "Say what was spent: on retries, on failures, and what was saved.",
      .examples = kSpendExamples,
      .options = kSpendOptions,
-     .details =
-         "Amounts in US dollars, exact. \"retries\" and \"failed\" are parts of the cost: of attempts that another one\n"
-         "followed, and of calls that were not answered in the end. \"possibly billed\" counts attempts of which nobody\n"
-         "knows whether they were billed, and what budgets were charged for them; it is not in the cost. Begin and end\n"
-         "are whole quarters of an hour. By run_id, class and label it is as old as calls are kept\n"
-         "(store.retention.calls). docs/spend.md says more.",
+     .details = "Amounts in US dollars, exact. \"retries\" and \"failed\" are parts of the cost: of attempts that "
+                "another one\n"
+                "followed, and of calls that were not answered in the end. \"possibly billed\" counts attempts of "
+                "which nobody\n"
+                "knows whether they were billed, and what budgets were charged for them; it is not in the cost. "
+                "Begin and end\n"
+                "are whole quarters of an hour. By run_id, class and label it is as old as calls are kept\n"
+                "(store.retention.calls). docs/spend.md says more.",
      .run = spend},
     {.words = "spend reconcile",
      .summary = "Compare with a provider's own report, day by day and model.",
@@ -451,9 +456,10 @@ constexpr Command kCommands[] = {
      .most_arguments = kAnyNumber,
      .examples = kReconcileExamples,
      .options = kReconcileOptions,
-     .details =
-         "Reads OpenAI's and Anthropic's usage and cost reports, as JSON from their admin APIs and as CSV from their\n"
-         "consoles; several pages are one report, \"-\" is standard input. Ends with 0 if all is equal, with 3 if not.",
+     .details = "Reads OpenAI's and Anthropic's usage and cost reports, as JSON from their admin APIs and as CSV "
+                "from their\n"
+                "consoles; several pages are one report, \"-\" is standard input. Ends with 0 if all is equal, with "
+                "3 if not.",
      .run = spend_reconcile},
     {.words = "calls list",
      .summary = "List calls, the youngest first.",
@@ -479,10 +485,11 @@ constexpr Command kCommands[] = {
      .summary = "Say which timeouts to set, from how long calls take.",
      .examples = kTimeoutsExamples,
      .options = kTimeoutsOptions,
-     .details =
-         "Of answered calls, waiting and retries included. From 1000 calls on the SDK timeout is p99.9 and half of it,\n"
-         "from 100 on twice the longest, below that nothing is said; the queue's visibility timeout is a fifth above,\n"
-         "30 s at least. docs/queues.md says how to set and to renew them.",
+     .details = "Of answered calls, waiting and retries included. From 1000 calls on the SDK timeout is p99.9 and "
+                "half of it,\n"
+                "from 100 on twice the longest, below that nothing is said; the queue's visibility timeout is a "
+                "fifth above,\n"
+                "30 s at least. docs/queues.md says how to set and to renew them.",
      .run = report_timeouts},
     {.words = "ledger check",
      .summary = "Say whether the ledger's file is sound.",
@@ -504,17 +511,18 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kExportExamples,
      .options = kExportOptions,
-     .details =
-         "It may be served meanwhile. A line is as by \"callgate calls show --json\"; docs/spend.md has its fields. Without\n"
-         "FILE to standard output; a file that is there already is refused.",
+     .details = "It may be served meanwhile. A line is as by \"callgate calls show --json\"; docs/spend.md has its "
+                "fields. Without\n"
+                "FILE to standard output; a file that is there already is refused.",
      .run = ledger_export},
     {.words = "ledger rerate",
      .summary = "Price stored attempts anew, by the tables of now.",
      .examples = kRerateExamples,
      .options = kRerateOptions,
-     .details =
-         "From the tokens in their rows, at the prices of their days; what a provider stated itself stays. Costs and\n"
-         "sums change together, and what budgets were charged stays. With --apply no callgate may work with the file.",
+     .details = "From the tokens in their rows, at the prices of their days; what a provider stated itself stays. "
+                "Costs and\n"
+                "sums change together, and what budgets were charged stays. With --apply no callgate may work with "
+                "the file.",
      .run = ledger_rerate},
     {.words = "idem show",
      .summary = "Say what is stored under an Idempotency-Key.",
@@ -522,8 +530,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kIdemShowExamples,
      .options = kIdemShowOptions,
-     .details = "One line for each place where the key was used: tenant, credential, route and path count. Ends with 4 if "
-                "it is not known.",
+     .details =
+         "One line for each place where the key was used: tenant, credential, route and path count. Ends with 4 if "
+         "it is not known.",
      .run = idem_show},
     {.words = "idem forget",
      .summary = "Let an Idempotency-Key be as new.",
@@ -531,9 +540,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kIdemForgetExamples,
      .options = kIdemForgetOptions,
-     .details =
-         "Its stored answer is gone then, and the next call with it is paid. Ends with 4 if it is not known, with 8 if a\n"
-         "call works on it.",
+     .details = "Its stored answer is gone then, and the next call with it is paid. Ends with 4 if it is not known, "
+                "with 8 if a\n"
+                "call works on it.",
      .run = idem_forget},
     {.words = "validate",
      .summary = "List all problems of configuration files.",

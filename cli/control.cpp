@@ -154,7 +154,8 @@ int cancel(const Arguments& arguments, Terminal& terminal) {
   if (hollow) return misuse("cancel", "a name is empty; is a variable not set?", terminal);
   const int named = (call.empty() ? 0 : 1) + (run.empty() ? 0 : 1);
   if (named > 1 || (named == 0 && tenant.empty()))
-    return misuse("cancel", "needs a call's id, or --run-id, or --tenant (which may stand beside --run-id)", terminal);
+    return misuse(
+        "cancel", "needs a call's id, or --run-id, or --tenant (which may stand beside --run-id)", terminal);
   const auto count = [](const Json& json) {
     return std::vector<Rows>{{{"calls cancelled"}, {word(json.at("count"))}}};
   };

@@ -65,7 +65,8 @@ constexpr std::string_view kTimes = " must be a time such as 2026-11-29, 2026-11
 /// A new file for one's own eyes; what is there stays.
 class NewFile {
  public:
-  explicit NewFile(const std::string& path) : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {}
+  explicit NewFile(const std::string& path)
+      : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {}
   ~NewFile() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -125,8 +126,8 @@ int ledger_backup(const Arguments& arguments, Terminal& terminal) {
   if (!done) return failed(kCommand, done.error(), terminal);
   struct stat info {};
   const bool known = ::stat(arguments.words[0].c_str(), &info) == 0;
-  terminal.out << cell(arguments.words[0], 400) << ": written" << (known ? ", " + gateway::say_size(info.st_size) : "")
-               << '\n';
+  terminal.out << cell(arguments.words[0], 400) << ": written"
+               << (known ? ", " + gateway::say_size(info.st_size) : "") << '\n';
   return kDone;
 }
 
@@ -245,8 +246,9 @@ int ledger_rerate(const Arguments& arguments, Terminal& terminal) {
                     std::to_string(line.unpriced_before) + " -> " + std::to_string(line.unpriced_after)});
   }
   if (rows.size() > 1) print_list(rows, arguments, terminal);
-  terminal.err << total.changed << " of " << total.attempts << " attempts " << (ask.apply ? "changed" : "would change")
-               << ", in all " << more(total.before_nano, total.after_nano) << " USD\n";
+  terminal.err << total.changed << " of " << total.attempts << " attempts "
+               << (ask.apply ? "changed" : "would change") << ", in all " << more(total.before_nano, total.after_nano)
+               << " USD\n";
   if (!ask.apply && total.changed > 0)
     terminal.err << "Nothing was written; --apply does, while no callgate works with the file.\n";
   return kDone;

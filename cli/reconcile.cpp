@@ -85,7 +85,8 @@ Json json_of(const ledger::UsageExport& read, const ledger::Reconciliation& foun
 }  // namespace
 
 int spend_reconcile(const Arguments& arguments, Terminal& terminal) {
-  if (arguments.words.empty()) return misuse(kCommand, "needs the file of a provider's usage or cost report", terminal);
+  if (arguments.words.empty())
+    return misuse(kCommand, "needs the file of a provider's usage or cost report", terminal);
   std::vector<ledger::UsageExport> pages;
   for (const std::string& file : arguments.words) {
     const auto text = text_of(file, terminal);
@@ -136,7 +137,8 @@ int spend_reconcile(const Arguments& arguments, Terminal& terminal) {
   } else if (found.differences.empty()) {
     terminal.out << "equal: " << found.compared << " pairs of day and model\n";
   } else {
-    std::vector<std::vector<std::string>> rows{{"day", "model", "what", "callgate", read->provider, "difference", "perhaps"}};
+    std::vector<std::vector<std::string>> rows{
+        {"day", "model", "what", "callgate", read->provider, "difference", "perhaps"}};
     for (const ledger::Difference& one : found.differences) {
       rows.push_back({cell(one.day),
                       cell(one.model),
@@ -148,8 +150,9 @@ int spend_reconcile(const Arguments& arguments, Terminal& terminal) {
     }
     print_list(rows, arguments, terminal);
   }
-  terminal.err << read->form << ", " << read->days.front() << " to " << read->days.back() << " (UTC): " << found.compared
-               << " pairs of day and model compared, " << found.differences.size() << " differences\n";
+  terminal.err << read->form << ", " << read->days.front() << " to " << read->days.back()
+               << " (UTC): " << found.compared << " pairs of day and model compared, " << found.differences.size()
+               << " differences\n";
   if (!read->whole) terminal.err << "The report has further pages (has_more): give all of them for the whole.\n";
   if (!complete_since.empty())
     terminal.err << "Calls that ended before " << complete_since << " are not in the ledger any more.\n";

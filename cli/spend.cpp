@@ -24,9 +24,23 @@ using Rows = std::vector<std::vector<std::string>>;
 
 /// As the JSON names them, in the CSV's order.
 constexpr std::array<const char*, 17> kFigures = {
-    "calls",           "answered",        "attempts",    "input_tokens", "cached_input_tokens", "cache_write_tokens",
-    "output_tokens",   "reasoning_tokens", "cost_usd",   "retry_usd",    "failed_usd",          "possibly_billed",
-    "possibly_billed_usd", "unknown",     "unpriced",    "estimated_usd", "saved_usd",
+    "calls",
+    "answered",
+    "attempts",
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cost_usd",
+    "retry_usd",
+    "failed_usd",
+    "possibly_billed",
+    "possibly_billed_usd",
+    "unknown",
+    "unpriced",
+    "estimated_usd",
+    "saved_usd",
 };
 
 std::string bare(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
@@ -80,8 +94,17 @@ void print_spend(const Json& json, const Arguments& arguments, Terminal& termina
   std::vector<std::string> heading;
   for (const Json& group : json.at("by")) heading.push_back(word(group));
   const std::size_t groups = heading.size();
-  for (const char* name : {"calls", "answered", "attempts", "input", "output", "cost USD", "retries", "failed",
-                           "possibly billed", "estimated", "saved"}) {
+  for (const char* name : {"calls",
+                           "answered",
+                           "attempts",
+                           "input",
+                           "output",
+                           "cost USD",
+                           "retries",
+                           "failed",
+                           "possibly billed",
+                           "estimated",
+                           "saved"}) {
     heading.emplace_back(name);
   }
   Rows rows{heading};
@@ -103,9 +126,10 @@ void print_spend(const Json& json, const Arguments& arguments, Terminal& termina
   if (const auto unknown = total.at("unknown").get<std::int64_t>(); unknown > 0)
     terminal.err << unknown << " attempts may have used tokens and told none\n";
   if (!json.at("rows_complete_since").is_null()) {
-    terminal.err << "calls that ended before " << word(json.at("rows_complete_since"))
-                 << " are kept as sums alone (store.retention.calls): ask by tenant, model, upstream, lane, queue, day "
-                    "or hour for all\n";
+    terminal.err
+        << "calls that ended before " << word(json.at("rows_complete_since"))
+        << " are kept as sums alone (store.retention.calls): ask by tenant, model, upstream, lane, queue, day "
+           "or hour for all\n";
   }
 }
 
@@ -160,7 +184,17 @@ int report_timeouts(const Arguments& arguments, Terminal& terminal) {
       terminal.out << reply->body;
       return;
     }
-    Rows rows{{"model", "queue", "calls", "p50", "p95", "p99", "p99.9", "longest", "SDK timeout", "visibility timeout", ""}};
+    Rows rows{{"model",
+               "queue",
+               "calls",
+               "p50",
+               "p95",
+               "p99",
+               "p99.9",
+               "longest",
+               "SDK timeout",
+               "visibility timeout",
+               ""}};
     for (const Json& one : json.at("timeouts")) {
       const bool none = one.at("sdk_timeout_ms").is_null();
       std::string note;
@@ -207,8 +241,8 @@ int idem_show(const Arguments& arguments, Terminal& terminal) {
     Rows rows{{"key", "tenant", "state", "call", "claimed", "lease until", "expires", "bytes", "cost USD"}};
     for (const Json& one : json.at("keys")) {
       std::vector<std::string> row;
-      for (const char* name : {"key", "tenant", "state", "call_id", "claimed_at", "lease_until", "expires_at", "bytes",
-                               "cost_usd"}) {
+      for (const char* name :
+           {"key", "tenant", "state", "call_id", "claimed_at", "lease_until", "expires_at", "bytes", "cost_usd"}) {
         row.push_back(word(one.at(name)));
       }
       rows.push_back(std::move(row));

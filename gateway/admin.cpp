@@ -28,7 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kBodyMax = 64 * 1024;  // Nothing that is asked here has a body; a polite client may send one.
+constexpr std::size_t kBodyMax = 64 * 1024;    // Nothing that is asked here has a body; a polite client may send one.
 constexpr std::size_t kMostForgotten = 1'000;  // Keys of one name.
 constexpr std::int64_t kLongestPauseMs = 366LL * 24 * 3'600'000;
 constexpr std::string_view kBearer = "bearer ";
@@ -289,10 +289,11 @@ EndpointAnswer from_books(const AdminSources& sources, const Asked& asked) {
     question->answer = answer_of_books(books, question->path, question->query, std::chrono::system_clock::now());
   });
   if (read) return std::move(question->answer);
-  return problem(503,
-                 "No answer in time",
-                 "Reading the ledger takes longer than the admin API waits; ask for less (since, tenant), or ask a file "
-                 "with --store.");
+  return problem(
+      503,
+      "No answer in time",
+      "Reading the ledger takes longer than the admin API waits; ask for less (since, tenant), or ask a file "
+      "with --store.");
 }
 
 std::optional<ledger::Digest> digest_of(std::string_view hex) {
@@ -314,8 +315,8 @@ EndpointAnswer forget_key(const AdminSources& sources, const Asked& asked) {
     return problem(400, "Bad request", "This order needs key, and may name a tenant; it knows nothing else.");
   using Rows = ledger::Books::Answer<std::vector<ledger::KeyRow>>;
   const auto found = std::make_shared<Rows>();
-  const bool read = sources.books(
-      [found, key, tenant](ledger::Books& books) { *found = books.keys(key, tenant, kMostForgotten); });
+  const bool read =
+      sources.books([found, key, tenant](ledger::Books& books) { *found = books.keys(key, tenant, kMostForgotten); });
   if (!read) return no_answer();
   if (!*found) return problem(503, "The ledger cannot be read", found->error());
   if ((*found)->empty()) return problem(404, "Not found", "This key is not known, or is forgotten already.");

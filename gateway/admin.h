@@ -76,8 +76,8 @@ struct AdminSources {
   std::function<std::optional<UnknownAnswers::List>()> unknown_answers;
   std::function<std::optional<StatusSnapshot>()> status;
   std::function<std::optional<OrderResult>(const Order& order)> act;
-  /// Runs the question where books may be read; false: not to its end within a few seconds (it may still run later, so
-  /// it must own all that it touches). Not given: there is no ledger.
+  /// Runs the question where books may be read; false: not to its end within a few seconds (it may still run later,
+  /// so it must own all that it touches). Not given: there is no ledger.
   std::function<bool(std::function<void(ledger::Books&)> question)> books{};
   /// The stored answer of a key, or a claim that nobody works on, is given up.
   std::function<void(const ledger::Digest& scope, const std::string& call_id)> forget_claim{};

@@ -79,7 +79,8 @@ class Asked {
     const std::string value = take(name);
     if (value.empty()) return otherwise;
     const auto ms = read_since(value, now_);
-    if (!ms) wrong(std::string{name} + " must be a time such as 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago");
+    if (!ms)
+      wrong(std::string{name} + " must be a time such as 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago");
     return ms.value_or(otherwise);
   }
   std::size_t number(const char* name, std::size_t otherwise, std::size_t most) {
@@ -340,8 +341,12 @@ struct Question {
   EndpointAnswer (*answer)(ledger::Books& books, std::string_view path, Asked asked);
 };
 constexpr Question kQuestions[] = {
-    {"/v1/spend", spend},       {"/v1/calls", calls}, {kOneCall, one_call},
-    {"/v1/timeouts", timeouts}, {"/v1/usage", usage}, {"/v1/idempotency", idempotency},
+    {"/v1/spend", spend},
+    {"/v1/calls", calls},
+    {kOneCall, one_call},
+    {"/v1/timeouts", timeouts},
+    {"/v1/usage", usage},
+    {"/v1/idempotency", idempotency},
     {"/v1/events", events},
 };
 

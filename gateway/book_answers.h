@@ -2,8 +2,9 @@
 // What does the admin API say of the ledger? Each question as its path and query, each answer as JSON; the CLI asks a
 // file the same way.
 //
-//   GET /v1/spend         ?by=tenant,model,upstream,lane,queue,day,hour,run_id,class,label:NAME [&tenant=] [&utc_offset=+02:00]
-//   GET /v1/calls         [?tenant= &run_id= &upstream= &model= &outcome= &class= &queue= &idempotency_key=]
+//   GET /v1/spend         ?by=tenant,model,upstream,lane,queue,day,hour,run_id,class,label:NAME [&tenant=]
+//   [&utc_offset=+02:00] GET /v1/calls         [?tenant= &run_id= &upstream= &model= &outcome= &class= &queue=
+//   &idempotency_key=]
 //                         [&before=ID | &after=ID] [&most=100]
 //   GET /v1/calls/ID      [?tenant=]
 //   GET /v1/timeouts      a timeout for each model and queue, from how long its calls took
@@ -11,8 +12,8 @@
 //   GET /v1/idempotency   ?key= [&tenant=]
 //   GET /v1/events        [?after=SEQ] [&tenant=] [&most=500]; without after: where the feed begins and ends
 //
-// All but the last two and the one of a single call take since= and until=: "2026-11-29", "2026-11-29T16:40Z", or how long
-// ago ("7d", "90m").
+// All but the last two and the one of a single call take since= and until=: "2026-11-29", "2026-11-29T16:40Z", or how
+// long ago ("7d", "90m").
 
 #include <cstdint>
 #include <optional>

@@ -14,8 +14,8 @@ void RecentCalls::add(CallRecord record, WallTime ended) {
 }
 
 std::string RecentCalls::json_of(std::string_view call_id) const {
-  const auto found = std::find_if(
-      calls_.rbegin(), calls_.rend(), [&](const CallRecord& record) { return record.id == call_id; });
+  const auto found =
+      std::find_if(calls_.rbegin(), calls_.rend(), [&](const CallRecord& record) { return record.id == call_id; });
   return found == calls_.rend() ? std::string{} : ledger::json_of(ledger::detail_of(*found)) + "\n";
 }
 

@@ -114,8 +114,8 @@ struct UsageLine {
   std::int64_t requests = 0;  // That were answered with success.
   std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0;
   std::int64_t cost_nano = 0;
-  std::int64_t unknown = 0;  // Attempts that may have used tokens and told none, …
-  std::int64_t unpriced = 0; // … or that have no cost.
+  std::int64_t unknown = 0;   // Attempts that may have used tokens and told none, …
+  std::int64_t unpriced = 0;  // … or that have no cost.
 };
 
 struct UsageAsk {

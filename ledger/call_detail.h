@@ -22,7 +22,8 @@ struct AttemptDetail {
   std::int64_t began_ms = 0;
   std::optional<std::int64_t> ended_ms{};
   std::string upstream{}, credential{}, model{}, model_answered{}, cls{}, code{}, rule{}, detail{}, fingerprint{};
-  std::string waited_for{}, tokens_from{}, service_tier{}, speed{}, inference_geo{}, cost_source{}, cost_tier{}, prices{};
+  std::string waited_for{}, tokens_from{}, service_tier{}, speed{}, inference_geo{}, cost_source{}, cost_tier{},
+      prices{};
   std::string provider_request_id{}, next{}, stated_usd{};
   int status = 0;  // 0: no answer came.
   bool possibly_billed = false;
@@ -38,7 +39,8 @@ struct CallDetail {
   RowState state = RowState::Ended;
   std::int64_t began_ms = 0;
   std::optional<std::int64_t> ended_ms{};
-  std::string tenant{}, lane{}, run_id{}, queue{}, route{}, upstream{}, dialect{}, operation{}, method{}, path{}, model{};
+  std::string tenant{}, lane{}, run_id{}, queue{}, route{}, upstream{}, dialect{}, operation{}, method{}, path{},
+      model{};
   std::string labels{};  // A JSON object, or empty.
   bool stream = false, sdk_retry = false;
   std::string idempotency_key{}, once{}, origin{}, outcome{}, cls{}, reason{}, limit{};

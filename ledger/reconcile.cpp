@@ -22,8 +22,8 @@ std::string_view without_date(std::string_view model) {
     return model.substr(0, model.size() - 9);
   if (model.size() > 11) {
     const std::string_view date = model.substr(model.size() - 11);
-    if (date[0] == '-' && date[5] == '-' && date[8] == '-' && digits(date.substr(1, 4)) && digits(date.substr(6, 2)) &&
-        digits(date.substr(9))) {
+    if (date[0] == '-' && date[5] == '-' && date[8] == '-' && digits(date.substr(1, 4)) &&
+        digits(date.substr(6, 2)) && digits(date.substr(9))) {
       return model.substr(0, model.size() - 11);
     }
   }
@@ -54,9 +54,12 @@ Reconciliation reconcile(const UsageExport& theirs, const std::vector<UsageLine>
     if (!models) return {day, "(all)"};
     return {day, theirs.display_names ? plain_name(model) : model};
   };
-  constexpr std::optional<std::int64_t> ExportLine::*kFigures[] = {
-      &ExportLine::requests,    &ExportLine::input,  &ExportLine::cached_input,
-      &ExportLine::cache_write, &ExportLine::output, &ExportLine::cost_nano};
+  constexpr std::optional<std::int64_t> ExportLine::*kFigures[] = {&ExportLine::requests,
+                                                                   &ExportLine::input,
+                                                                   &ExportLine::cached_input,
+                                                                   &ExportLine::cache_write,
+                                                                   &ExportLine::output,
+                                                                   &ExportLine::cost_nano};
   std::map<Key, Pair> pairs;
   ExportLine has;  // Which figures the form has at all.
   for (const ExportLine& line : theirs.lines) {
@@ -76,9 +79,15 @@ Reconciliation reconcile(const UsageExport& theirs, const std::vector<UsageLine>
     if (std::ranges::find(theirs.days, line.day) == theirs.days.end()) continue;
     Pair& pair = pairs[key_of(line.day, line.model)];
     pair.is_ours = true;
-    constexpr std::int64_t UsageLine::*kOurs[] = {
-        &UsageLine::attempts, &UsageLine::requests, &UsageLine::input,   &UsageLine::cached_input, &UsageLine::cache_write,
-        &UsageLine::output,   &UsageLine::cost_nano, &UsageLine::unknown, &UsageLine::unpriced};
+    constexpr std::int64_t UsageLine::*kOurs[] = {&UsageLine::attempts,
+                                                  &UsageLine::requests,
+                                                  &UsageLine::input,
+                                                  &UsageLine::cached_input,
+                                                  &UsageLine::cache_write,
+                                                  &UsageLine::output,
+                                                  &UsageLine::cost_nano,
+                                                  &UsageLine::unknown,
+                                                  &UsageLine::unpriced};
     for (const auto figure : kOurs) add(pair.ours.*figure, line.*figure);
   }
 
@@ -96,8 +105,11 @@ Reconciliation reconcile(const UsageExport& theirs, const std::vector<UsageLine>
     if (!pair.is_ours) perhaps = "not in the ledger; was it called by another way?";
     if (perhaps.empty() && pair.ours.unknown > 0)
       perhaps = std::to_string(pair.ours.unknown) + " attempts told no usage";
-    const auto compare = [&](const char* what, const std::optional<std::int64_t>& theirs_value, std::int64_t ours_value,
-                             std::int64_t slack, const std::string& why) {
+    const auto compare = [&](const char* what,
+                             const std::optional<std::int64_t>& theirs_value,
+                             std::int64_t ours_value,
+                             std::int64_t slack,
+                             const std::string& why) {
       if (!theirs_value) return;
       std::int64_t apart = 0;
       if (__builtin_sub_overflow(*theirs_value, ours_value, &apart)) apart = INT64_MAX;

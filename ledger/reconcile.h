@@ -13,8 +13,8 @@ namespace ledger {
 
 struct Difference {
   std::string day{};
-  std::string model{};  // "(all)": the export does not tell models apart.
-  std::string what{};   // "requests", "input", "cached_input", "cache_write", "output", "cost_usd"
+  std::string model{};    // "(all)": the export does not tell models apart.
+  std::string what{};     // "requests", "input", "cached_input", "cache_write", "output", "cost_usd"
   std::int64_t ours = 0;  // Nano-USD of a cost.
   std::int64_t theirs = 0;
   std::string perhaps{};  // Why, where our own books know a reason; else empty.
@@ -25,8 +25,8 @@ struct Reconciliation {
   std::vector<Difference> differences{};
 };
 
-/// `ours` of the days that the export covers. Costs are equal up to the export's rounding and a nano-dollar for each of
-/// our attempts, which are rounded one by one.
+/// `ours` of the days that the export covers. Costs are equal up to the export's rounding and a nano-dollar for each
+/// of our attempts, which are rounded one by one.
 [[nodiscard]] Reconciliation reconcile(const UsageExport& theirs, const std::vector<UsageLine>& ours);
 
 }  // namespace ledger

@@ -95,7 +95,8 @@ class Rerating {
       for (; there && attempts_.text(id_column) == id; there = attempts_.step()) {
         const AttemptDetail attempt = attempt_of(attempts_);
         const bool last = !std::exchange(followed, true);
-        const bool within = attempt.ended_ms && *attempt.ended_ms >= ask_.since_ms && *attempt.ended_ms < ask_.until_ms;
+        const bool within =
+            attempt.ended_ms && *attempt.ended_ms >= ask_.since_ms && *attempt.ended_ms < ask_.until_ms;
         if (attempt.state == RowState::Ended && within) rate(id, key, attempt, !last, failed);
       }
     }
@@ -152,9 +153,10 @@ class Rerating {
   }
 
   void write() {
-    Statement attempt{database_,
-                      "UPDATE attempts SET cost_nano = ?, cost_source = ?, cost_tier = ?, prices = ? WHERE call_id = ? "
-                      "AND number = ?"};
+    Statement attempt{
+        database_,
+        "UPDATE attempts SET cost_nano = ?, cost_source = ?, cost_tier = ?, prices = ? WHERE call_id = ? "
+        "AND number = ?"};
     const auto text = [](std::string_view value) {
       return value.empty() ? std::optional<std::string_view>{} : std::optional{value};
     };
@@ -163,9 +165,10 @@ class Rerating {
       attempt.bind(2, text(one.rated.source)).bind(3, text(one.rated.tier)).bind(4, text(one.rated.prices));
       attempt.bind(5, one.call_id).bind(6, one.number).run();
     }
-    Statement call{database_,
-                   "UPDATE calls SET cost_nano = (SELECT SUM(cost_nano) FROM attempts WHERE call_id = id) WHERE id = ? "
-                   "AND state <> 0"};
+    Statement call{
+        database_,
+        "UPDATE calls SET cost_nano = (SELECT SUM(cost_nano) FROM attempts WHERE call_id = id) WHERE id = ? "
+        "AND state <> 0"};
     std::string last;
     for (const Rerated& one : rerated_) {
       if (std::exchange(last, one.call_id) != one.call_id) call.bind(1, one.call_id).run();
@@ -199,7 +202,8 @@ std::expected<std::vector<RerateLine>, std::string> rerate(const std::string& pa
   if (ask.apply) {
     auto taken = FileLock::take(path);
     if (!taken && taken.error().kind == Problem::Kind::InUse) {
-      return std::unexpected(path + ": a running callgate works with it; stop that one first, or try without applying");
+      return std::unexpected(path +
+                             ": a running callgate works with it; stop that one first, or try without applying");
     }
     if (!taken) return std::unexpected(taken.error().text);
     lock.emplace(std::move(*taken));

@@ -13,7 +13,7 @@
 namespace ledger {
 
 struct RerateAsk {
-  std::int64_t since_ms = 0;  // Of attempts that ended from then on, …
+  std::int64_t since_ms = 0;          // Of attempts that ended from then on, …
   std::int64_t until_ms = INT64_MAX;  // … and before this.
   const budget::PriceBook* book = nullptr;
   budget::Price fallback{};
@@ -26,7 +26,7 @@ struct RerateAsk {
 /// One line of what changes.
 struct RerateLine {
   std::string upstream{};
-  std::string model{};  // As answered, else as asked for there.
+  std::string model{};        // As answered, else as asked for there.
   std::int64_t attempts = 0;  // With usage, …
   std::int64_t changed = 0;   // … of which cost or its source would be another.
   std::int64_t before_nano = 0;
@@ -37,6 +37,7 @@ struct RerateLine {
 /// Dry unless `apply`: then in transactions of some hundred calls each, which change rows and sums together, so that
 /// it may be broken off and begun again. Budgets keep what they were charged. The file must be served by nobody while
 /// it is applied: PATH-lock is taken, and the error says who holds it.
-[[nodiscard]] std::expected<std::vector<RerateLine>, std::string> rerate(const std::string& path, const RerateAsk& ask);
+[[nodiscard]] std::expected<std::vector<RerateLine>, std::string> rerate(const std::string& path,
+                                                                         const RerateAsk& ask);
 
 }  // namespace ledger

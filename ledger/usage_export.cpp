@@ -30,7 +30,8 @@ struct Wrong {
 
 std::string shown(std::string_view text) {
   std::string out{text.substr(0, 60)};
-  std::ranges::replace_if(out, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  std::ranges::replace_if(
+      out, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
   return "\"" + out + (text.size() > 60 ? "…" : "") + "\"";
 }
 
@@ -136,7 +137,8 @@ UsageExport openai_page(const Json& page) {
       const bool usage = object.starts_with("organization.usage.");
       if (!costs && !usage) wrong("it has a result of the kind " + shown(object) + std::string{kKnown});
       const std::string form = costs ? "openai-costs-json" : "openai-usage-json";
-      if (!reading.out().form.empty() && reading.out().form != form) wrong("it has both usage and costs; give one at a time");
+      if (!reading.out().form.empty() && reading.out().form != form)
+        wrong("it has both usage and costs; give one at a time");
       reading.out().form = form;
       if (costs) {
         const Json& amount = one.at("amount");
@@ -167,9 +169,11 @@ UsageExport anthropic_page(const Json& page) {
     const std::string day = day_text(*begin);
     for (const Json& one : bucket.at("results")) {
       const bool costs = one.contains("amount");
-      if (!costs && !one.contains("output_tokens")) wrong("it has a result without amount and output_tokens" + std::string{kKnown});
+      if (!costs && !one.contains("output_tokens"))
+        wrong("it has a result without amount and output_tokens" + std::string{kKnown});
       const std::string form = costs ? "anthropic-costs-json" : "anthropic-usage-json";
-      if (!reading.out().form.empty() && reading.out().form != form) wrong("it has both usage and costs; give one at a time");
+      if (!reading.out().form.empty() && reading.out().form != form)
+        wrong("it has both usage and costs; give one at a time");
       reading.out().form = form;
       ExportLine& line = reading.at(day, text_at(one, "model"));
       if (costs) {
@@ -179,7 +183,8 @@ UsageExport anthropic_page(const Json& page) {
         continue;
       }
       const Json none = Json::object();
-      const Json& creation = one.contains("cache_creation") && one.at("cache_creation").is_object() ? one.at("cache_creation") : none;
+      const Json& creation =
+          one.contains("cache_creation") && one.at("cache_creation").is_object() ? one.at("cache_creation") : none;
       const std::int64_t written =
           number_at(creation, "ephemeral_5m_input_tokens") + number_at(creation, "ephemeral_1h_input_tokens");
       const std::int64_t cached = number_at(one, "cache_read_input_tokens");
@@ -215,10 +220,13 @@ UsageExport page_of(const Json& page) {
 class Columns {
  public:
   explicit Columns(const CsvTable& table) : table_(table) {}
-  [[nodiscard]] bool has(std::string_view name) const { return std::ranges::find(table_.heading, name) != table_.heading.end(); }
+  [[nodiscard]] bool has(std::string_view name) const {
+    return std::ranges::find(table_.heading, name) != table_.heading.end();
+  }
   [[nodiscard]] std::string text(const std::vector<std::string>& row, std::string_view name) const {
     const auto found = std::ranges::find(table_.heading, name);
-    return found == table_.heading.end() ? std::string{} : row[static_cast<std::size_t>(found - table_.heading.begin())];
+    return found == table_.heading.end() ? std::string{}
+                                         : row[static_cast<std::size_t>(found - table_.heading.begin())];
   }
   [[nodiscard]] std::int64_t number(const std::vector<std::string>& row, std::string_view name) const {
     return whole_number(text(row, name), std::string{name});
@@ -239,7 +247,8 @@ UsageExport openai_csv(const CsvTable& table, bool costs) {
       const std::string amount = columns.text(row, "amount_value");
       if (amount.empty()) continue;  // A day without any.
       expect_usd(columns.text(row, "amount_currency"));
-      count(reading.at(day, model_of_line_item(columns.text(row, "line_item"))).cost_nano, amount_of(amount, "amount_value"));
+      count(reading.at(day, model_of_line_item(columns.text(row, "line_item"))).cost_nano,
+            amount_of(amount, "amount_value"));
       continue;
     }
     if (columns.text(row, "num_model_requests").empty()) continue;
@@ -291,9 +300,11 @@ UsageExport csv_of(std::string_view text) {
   if (columns.has("start_time") && columns.has("amount_value")) return openai_csv(*table, true);
   if (columns.has("start_time") && columns.has("num_model_requests")) return openai_csv(*table, false);
   // OpenAI's export of days without anything has no other columns.
-  if (columns.has("start_time") && columns.has("end_time") && table->heading.size() <= 4) return openai_csv(*table, false);
+  if (columns.has("start_time") && columns.has("end_time") && table->heading.size() <= 4)
+    return openai_csv(*table, false);
   if (columns.has("usage_date_utc") && columns.has("cost_usd")) return anthropic_csv(*table, true);
-  if (columns.has("usage_date_utc") && columns.has("usage_input_tokens_no_cache")) return anthropic_csv(*table, false);
+  if (columns.has("usage_date_utc") && columns.has("usage_input_tokens_no_cache"))
+    return anthropic_csv(*table, false);
   std::string seen;
   for (std::size_t i = 0; i < std::min<std::size_t>(table->heading.size(), 8); ++i)
     seen += (i == 0 ? "" : ", ") + shown(table->heading[i]);
@@ -321,9 +332,12 @@ std::expected<UsageExport, std::string> joined(std::vector<UsageExport> pages) {
       ExportLine& sum = lines[{line.day, line.model}];
       sum.day = line.day;
       sum.model = line.model;
-      constexpr std::optional<std::int64_t> ExportLine::*kFigures[] = {
-          &ExportLine::requests,    &ExportLine::input,  &ExportLine::cached_input,
-          &ExportLine::cache_write, &ExportLine::output, &ExportLine::cost_nano};
+      constexpr std::optional<std::int64_t> ExportLine::*kFigures[] = {&ExportLine::requests,
+                                                                       &ExportLine::input,
+                                                                       &ExportLine::cached_input,
+                                                                       &ExportLine::cache_write,
+                                                                       &ExportLine::output,
+                                                                       &ExportLine::cost_nano};
       for (const auto figure : kFigures) {
         if (line.*figure) count(sum.*figure, *(line.*figure));
       }
@@ -361,7 +375,8 @@ std::expected<UsageExport, std::string> read_usage_export(std::string_view text)
   } catch (const Wrong& what) {
     return std::unexpected(what.text);
   } catch (const Json::exception& what) {
-    return std::unexpected("something is missing or of another kind than in a usage export: " + std::string{what.what()});
+    return std::unexpected("something is missing or of another kind than in a usage export: " +
+                           std::string{what.what()});
   }
 }
 

@@ -32,7 +32,7 @@ struct ExportLine {
 
 struct UsageExport {
   std::string form{};
-  std::string provider{};  // "openai", "anthropic"
+  std::string provider{};           // "openai", "anthropic"
   std::vector<ExportLine> lines{};  // By day, then by model; one for each pair.
   std::vector<std::string> days{};  // That it covers, those without a line too; sorted.
   bool whole = true;                // False: there are more pages of it.

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <future>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -55,7 +55,9 @@ class OfFile : public testing::Test {
     EXPECT_TRUE(rows.end(plain, {}));
     CallRecord hostile = answered(2, 5);
     hostile.tenant = "=cmd|'/c calc'!A1";
-    hostile.model = "evil\x1b[2J\"\n,\xe2\x80\xae" "x";
+    hostile.model =
+        "evil\x1b[2J\"\n,\xe2\x80\xae"
+        "x";
     hostile.outcome = ledger::Outcome::Failed;
     hostile.cls = classifier::Class::Overloaded;
     hostile.idempotency_key = "k1";
@@ -103,7 +105,9 @@ TEST_F(OfFile, spend_for_spreadsheets_is_csv_without_formulas) {
   ASSERT_EQ(table->rows.size(), 2U);
   EXPECT_EQ(table->rows[0][10], "1.234567891");
   EXPECT_EQ(table->rows[1][0], "'=cmd|'/c calc'!A1");
-  EXPECT_EQ(table->rows[1][1], "evil\x1b[2J\"\n,\xe2\x80\xae" "x");
+  EXPECT_EQ(table->rows[1][1],
+            "evil\x1b[2J\"\n,\xe2\x80\xae"
+            "x");
 }
 
 TEST_F(OfFile, spend_for_programs_has_exact_decimals) {
@@ -132,7 +136,8 @@ TEST_F(OfFile, spend_that_is_asked_for_wrongly_is_misuse) {
 
 TEST_F(OfFile, spend_says_where_rows_are_gone) {
   database_.run("INSERT INTO removed VALUES ('calls', 1795953000000)");
-  EXPECT_NE(since({"spend", "--by", "class"}).err.find("calls that ended before 2026-11-29T11:50:00"), std::string::npos);
+  EXPECT_NE(since({"spend", "--by", "class"}).err.find("calls that ended before 2026-11-29T11:50:00"),
+            std::string::npos);
   EXPECT_EQ(since({"spend", "--by", "model"}).err.find("calls that ended before"), std::string::npos);
 }
 
@@ -147,7 +152,8 @@ TEST_F(OfFile, calls_are_listed_shown_and_followed) {
 
   const Said show = run({"calls", "show", id_of(1)});
   EXPECT_EQ(show.code, 0) << show.err;
-  EXPECT_NE(show.out.find("tokens 100 in (20 cached), 10 out, 1.234567891 USD (table)"), std::string::npos) << show.out;
+  EXPECT_NE(show.out.find("tokens 100 in (20 cached), 10 out, 1.234567891 USD (table)"), std::string::npos)
+      << show.out;
   EXPECT_NE(show.out.find("prompt=v1"), std::string::npos);
   EXPECT_EQ(run({"calls", "show", "0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10"}).code, 4);
   EXPECT_EQ(run({"calls", "show", "no/id"}).code, 2);
@@ -185,7 +191,8 @@ TEST_F(OfFile, timeouts_are_said_from_enough_calls_alone) {
 
 TEST_F(OfFile, keys_are_shown) {
   database_.run(
-      "INSERT INTO idempotency(scope, fingerprint, key, tenant, state, call_id, claimed_ms, expires_ms, bytes, cost_nano) "
+      "INSERT INTO idempotency(scope, fingerprint, key, tenant, state, call_id, claimed_ms, expires_ms, bytes, "
+      "cost_nano) "
       "VALUES (zeroblob(32), zeroblob(32), 'job:1', 'acme', 1, 'c', 0, 1795953600000, 12, 7)");
   const Said said = run({"idem", "show", "job:1"});
   EXPECT_EQ(said.code, 0) << said.err;
@@ -254,7 +261,11 @@ TEST_F(OfFile, spend_is_reconciled_with_a_providers_report) {
            std::to_string(requests) + R"(,"model":)" + json(model).dump() + R"(},
       {"object":"organization.usage.completions.result","input_tokens":100,"output_tokens":10,"input_cached_tokens":20,
        "num_model_requests":1,"model":)" +
-           json("evil\x1b[2J\"\n,\xe2\x80\xae" "x").dump() + R"(}]}],"has_more":false,"next_page":null})";
+           json(
+               "evil\x1b[2J\"\n,\xe2\x80\xae"
+               "x")
+               .dump() +
+           R"(}]}],"has_more":false,"next_page":null})";
   };
   const Said equal = run({"spend", "reconcile", write("equal.json", report("gpt-4o", 1, 100))});
   EXPECT_EQ(equal.code, 0) << equal.out << equal.err;
@@ -263,10 +274,12 @@ TEST_F(OfFile, spend_is_reconciled_with_a_providers_report) {
   EXPECT_EQ(differs.code, 3);
   EXPECT_NE(differs.out.find("requests"), std::string::npos);
   EXPECT_NE(differs.out.find("-50"), std::string::npos) << differs.out;
-  const Said hostile = run({"spend", "reconcile", write("hostile.json", report("gpt-4o", 1, 100)), "--upstream", "none"});
+  const Said hostile =
+      run({"spend", "reconcile", write("hostile.json", report("gpt-4o", 1, 100)), "--upstream", "none"});
   EXPECT_EQ(hostile.code, 3);
   EXPECT_FALSE(hostile.out.contains('\x1b'));
-  EXPECT_EQ(json::parse(run({"spend", "reconcile", "--json", folder_.path("differs.json")}).out)["differences"].size(), 2U);
+  EXPECT_EQ(
+      json::parse(run({"spend", "reconcile", "--json", folder_.path("differs.json")}).out)["differences"].size(), 2U);
   const Said unknown = run({"spend", "reconcile", write("unknown.csv", "when,what\n1,2\n")});
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(unknown.err.find("its columns are \"when\", \"what\""), std::string::npos) << unknown.err;
@@ -290,9 +303,13 @@ Said ask(std::vector<std::string> words, const std::string& status, const std::s
 }
 
 TEST(OfRunning, what_is_no_callgate_is_said_by_every_command) {
-  const std::vector<std::vector<std::string>> kCommands = {
-      {"spend"}, {"calls", "list"}, {"calls", "show", "c-1"}, {"calls", "tail"}, {"report", "timeouts"},
-      {"idem", "show", "k"}, {"idem", "forget", "k"}};
+  const std::vector<std::vector<std::string>> kCommands = {{"spend"},
+                                                           {"calls", "list"},
+                                                           {"calls", "show", "c-1"},
+                                                           {"calls", "tail"},
+                                                           {"report", "timeouts"},
+                                                           {"idem", "show", "k"},
+                                                           {"idem", "forget", "k"}};
   for (const auto& words : kCommands) {
     SCOPED_TRACE(words[0]);
     for (const auto& [status, body] : {std::pair<std::string, std::string>{"200 OK", R"({"lines":[1]})"},

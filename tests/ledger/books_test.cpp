@@ -165,7 +165,8 @@ TEST_F(BooksTest, spend_from_sums_is_spend_from_rows_whatever_happened) {
   const std::vector<std::string> kGroups[] = {
       {}, {"tenant"}, {"model"}, {"upstream", "lane"}, {"day"}, {"hour", "queue"}, {"model", "day", "tenant"}};
   for (const auto& by : kGroups) {
-    for (const std::int64_t since : {std::int64_t{0}, ledger::ms_of(kNoon) + 1, ledger::ms_of(kNoon) + 20 * ledger::kDayMs}) {
+    for (const std::int64_t since :
+         {std::int64_t{0}, ledger::ms_of(kNoon) + 1, ledger::ms_of(kNoon) + 20 * ledger::kDayMs}) {
       const auto narrow = [&](SpendAsk& ask) {
         ask.since_ms = since;
         ask.until_ms = ledger::ms_of(kNoon) + (since == 0 ? 2 : 60) * ledger::kDayMs;
@@ -183,9 +184,23 @@ TEST_F(BooksTest, spend_from_sums_is_spend_from_rows_whatever_happened) {
         const auto twin = std::ranges::find(rows_lines, key, &SpendLine::by);
         ASSERT_NE(twin, rows_lines.end());
         const auto figures = [](const SpendLine& l) {
-          return std::vector<std::int64_t>{l.calls, l.attempts, l.answered, l.input, l.cached_input, l.cache_write, l.output,
-                                           l.reasoning, l.cost_nano, l.retry_nano, l.failed_nano, l.possibly_billed,
-                                           l.possibly_billed_nano, l.unknown, l.unpriced, l.estimated_nano, l.saved_nano};
+          return std::vector<std::int64_t>{l.calls,
+                                           l.attempts,
+                                           l.answered,
+                                           l.input,
+                                           l.cached_input,
+                                           l.cache_write,
+                                           l.output,
+                                           l.reasoning,
+                                           l.cost_nano,
+                                           l.retry_nano,
+                                           l.failed_nano,
+                                           l.possibly_billed,
+                                           l.possibly_billed_nano,
+                                           l.unknown,
+                                           l.unpriced,
+                                           l.estimated_nano,
+                                           l.saved_nano};
         };
         EXPECT_EQ(figures(one), figures(*twin));
       }
@@ -194,7 +209,7 @@ TEST_F(BooksTest, spend_from_sums_is_spend_from_rows_whatever_happened) {
 }
 
 TEST_F(BooksTest, spend_has_days_of_other_places_and_quarters) {
-  end(answered(1, 10, kNoon));                       // 12:00Z
+  end(answered(1, 10, kNoon));                           // 12:00Z
   end(answered(2, 20, kNoon + std::chrono::hours{11}));  // 23:00Z
   EXPECT_EQ(spend({"day"}).size(), 1U);
   const auto east = spend({"day"}, [](SpendAsk& ask) { ask.utc_offset_minutes = 120; });
@@ -423,8 +438,14 @@ TEST(Times, are_read_as_they_are_written) {
   EXPECT_EQ(ledger::read_time("2026-11-29T12:00:00.123Z"), 1'795'953'600'123);
   EXPECT_EQ(ledger::read_time("2026-11-29T14:00+02:00"), 1'795'953'600'000);
   EXPECT_EQ(ledger::read_time("2026-11-29"), 1'795'953'600'000 - 12 * ledger::kHourMs);
-  for (const char* wrong : {"", "2026-11-31", "2026-11-29T", "2026-11-29T25:00Z", "2026-11-29T12:00", "2026-11-29 x",
-                            "2026-11-29T12:00:00.Z", "26-11-29"}) {
+  for (const char* wrong : {"",
+                            "2026-11-31",
+                            "2026-11-29T",
+                            "2026-11-29T25:00Z",
+                            "2026-11-29T12:00",
+                            "2026-11-29 x",
+                            "2026-11-29T12:00:00.Z",
+                            "26-11-29"}) {
     EXPECT_FALSE(ledger::read_time(wrong)) << wrong;
   }
   EXPECT_EQ(ledger::read_utc_offset("-05:30"), -330);

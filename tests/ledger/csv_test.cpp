@@ -34,8 +34,10 @@ TEST(Csv, may_be_separated_by_tabs_and_lack_cells) {
 }
 
 TEST(Csv, says_what_is_wrong_with_it) {
-  for (const auto& [text, why] : {std::pair{"", "empty"}, {"a,b\n1,2,3\n", "row 2 has 3 cells"},
-                                  {"a\n\"x", "never closed"}, {"a\n\"x\"y\n", "behind a closing quote"}}) {
+  for (const auto& [text, why] : {std::pair{"", "empty"},
+                                  {"a,b\n1,2,3\n", "row 2 has 3 cells"},
+                                  {"a\n\"x", "never closed"},
+                                  {"a\n\"x\"y\n", "behind a closing quote"}}) {
     const auto table = ledger::read_csv(text);
     ASSERT_FALSE(table) << text;
     EXPECT_NE(table.error().find(why), std::string::npos) << table.error();

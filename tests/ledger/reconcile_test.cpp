@@ -159,7 +159,8 @@ TEST(UsageExport, that_is_not_known_is_refused_with_what_was_seen) {
       {"{\"object\":\"page\",\"data\":[", "no JSON"},
       {"[1]", "JSON that is no object"},
       {"[]", "there is nothing in it"},
-      {"{\"object\":\"page\",\"data\":[{\"start_time\":0,\"end_time\":99999999999,\"results\":[]}]}", "more than a year"},
+      {"{\"object\":\"page\",\"data\":[{\"start_time\":0,\"end_time\":99999999999,\"results\":[]}]}",
+       "more than a year"},
   };
   for (const auto& [text, why] : kRows) {
     SCOPED_TRACE(text);

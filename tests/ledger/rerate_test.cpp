@@ -21,7 +21,8 @@ using namespace store_test;
 budget::PriceBook book(const std::string& input_usd_per_mtok) {
   const std::string text = R"({"callgate_prices":1,"version":"v-)" + input_usd_per_mtok +
                            R"(","models":[{"model":"gpt-4o","provider":"openai","usd_per_mtok":{"input":)" +
-                           input_usd_per_mtok + R"(,"cached_input":1,"cache_write":1,"cache_write_1h":1,"output":10}}]})";
+                           input_usd_per_mtok +
+                           R"(,"cached_input":1,"cache_write":1,"cache_write_1h":1,"output":10}}]})";
   budget::PriceFile file = budget::read_price_file(text, "test");
   for (const auto& problem : file.problems) ADD_FAILURE() << budget::text_of(problem, "test");
   std::vector<budget::PriceTable> tables;
@@ -47,13 +48,12 @@ class Rerate : public testing::Test {
         if (i % 11 == 0) row.usage.tokens.reset();
         if (i % 13 == 0) row.usage.stated_usd = "0.5";
         const std::string model = row.model.empty() ? record.model : row.model;
-        budget::Rated rated = budget::rate(&at,
-                                           fallback_,
-                                           {.provider = "openai",
-                                            .model = model,
-                                            .day = std::chrono::floor<std::chrono::days>(row.ended)},
-                                           "",
-                                           row.usage);
+        budget::Rated rated = budget::rate(
+            &at,
+            fallback_,
+            {.provider = "openai", .model = model, .day = std::chrono::floor<std::chrono::days>(row.ended)},
+            "",
+            row.usage);
         row.cost = rated.cost;
         row.cost_source = rated.source;
         row.cost_tier = rated.tier;
@@ -79,9 +79,9 @@ class Rerate : public testing::Test {
   static std::string all_of(const std::string& path) {
     Database database{path, Database::Open::Read};
     std::string out;
-    for (const char* sql :
-         {"SELECT * FROM spend_by_period ORDER BY 1, 2, 3, 4, 5, 6", "SELECT * FROM attempts ORDER BY 1, 2",
-          "SELECT id, cost_nano FROM calls ORDER BY 1"}) {
+    for (const char* sql : {"SELECT * FROM spend_by_period ORDER BY 1, 2, 3, 4, 5, 6",
+                            "SELECT * FROM attempts ORDER BY 1, 2",
+                            "SELECT id, cost_nano FROM calls ORDER BY 1"}) {
       Statement row{database, sql};
       while (row.step()) {
         for (int i = 0; i < row.columns(); ++i) out += std::string{row.text(i)} + "|";
@@ -134,7 +134,8 @@ TEST_F(Rerate, of_a_part_changes_that_part) {
   ASSERT_TRUE(ledger::rerate(path, apply));
   EXPECT_EQ(number(path, "SELECT COUNT(*) FROM attempts WHERE prices = 'v-2' AND ended_ms >= 1795954200000"), 0);
   EXPECT_GT(number(path, "SELECT COUNT(*) FROM attempts WHERE prices = 'v-2'"), 100);
-  EXPECT_EQ(number(path, "SELECT SUM(cost_nano) FROM attempts"), number(path, "SELECT SUM(cost_nano) FROM spend_by_period"));
+  EXPECT_EQ(number(path, "SELECT SUM(cost_nano) FROM attempts"),
+            number(path, "SELECT SUM(cost_nano) FROM spend_by_period"));
 }
 
 TEST_F(Rerate, is_not_applied_while_somebody_works_with_the_file) {
