@@ -130,6 +130,11 @@ SqlBooks::Answer<std::vector<PauseRow>> SqlBooks::pauses(std::int64_t now_ms) {
   });
 }
 
+SqlBooks::Answer<std::int64_t> SqlBooks::removed_until() {
+  return asked<std::int64_t>(
+      [&] { return db_.number("SELECT until_ms FROM removed WHERE what = 'calls'").value_or(0); });
+}
+
 SqlBooks::Answer<std::vector<EventRow>> SqlBooks::events(std::int64_t after_seq, std::string_view tenant,
                                                          std::size_t most) {
   return asked<std::vector<EventRow>>([&] {

@@ -112,6 +112,7 @@ SqlBooks::Answer<std::vector<UsageLine>> SqlBooks::usage(const UsageAsk& ask) {
         if (!ask.upstreams.empty() && std::ranges::find(ask.upstreams, row.text(1)) == ask.upstreams.end()) continue;
         UsageLine& line = lines[{day_text(row.number(0)), std::string{row.text(2)}}];
         const std::string_view from = row.text(9);
+        add(line.attempts, 1);
         if (row.number(3) >= 200 && row.number(3) < 300) add(line.requests, 1);
         add(line.input, row.number(4));
         add(line.cached_input, row.number(5));

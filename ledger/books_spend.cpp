@@ -181,9 +181,7 @@ void read_rows(Database& database, const SpendAsk& ask, Groups& groups) {
                     "call_id >= ?1 AND call_id < ?2 "
                     "ORDER BY call_id, number DESC"};
   const auto within = [&](std::int64_t ms) { return ms >= ask.since_ms && ms < ask.until_ms; };
-  const std::string end = ask.until_ms == INT64_MAX ? "~" : first_id(ask.until_ms);
-  for (IdPage page{{}, earliest_id(ask.since_ms)}; page.end < end;) {
-    page = page_from(database, page.end, end, kPage);
+  const auto read = [&](const IdPage& page) {
     const Transaction snapshot{database, Transaction::Kind::Read};
     call.bind(1, page.first).bind(2, page.end).bind(3, ask.since_ms);
     if (!ask.tenant.empty()) call.bind(4, ask.tenant);
@@ -248,6 +246,16 @@ void read_rows(Database& database, const SpendAsk& ask, Groups& groups) {
       add(line.saved_nano, saved);
     }
     attempt.reset();
+  };
+  const std::string earliest = earliest_id(ask.since_ms);
+  std::vector<std::string> found_late;
+  Statement late{database, "SELECT id FROM calls WHERE state = 2 AND id < ? AND ended_ms >= ?"};
+  for (late.bind(1, earliest).bind(2, ask.since_ms); late.step();) found_late.emplace_back(late.text(0));
+  for (const std::string& id : found_late) read({id, id + "!"});
+  const std::string end = ask.until_ms == INT64_MAX ? "~" : first_id(ask.until_ms);
+  for (IdPage page{{}, earliest}; page.end < end;) {
+    page = page_from(database, page.end, end, kPage);
+    read(page);
   }
 }
 
@@ -267,6 +275,8 @@ std::optional<std::string> unknown_group(const SpendAsk& ask) {
   return std::nullopt;
 }
 
+bool needs_rows(const SpendAsk& ask) { return !std::ranges::all_of(ask.by, of_periods); }
+
 SpendLine total_of(const std::vector<SpendLine>& lines) {
   SpendLine total;
   for (const SpendLine& line : lines) add(total, line);
@@ -278,10 +288,10 @@ SqlBooks::Answer<std::vector<SpendLine>> SqlBooks::spend(const SpendAsk& unround
     const SpendAsk ask = in_quarters(unrounded);
     if (const auto group = unknown_group(ask)) return std::unexpected("spend cannot be asked for by " + *group);
     Groups groups{ask};
-    if (std::ranges::all_of(ask.by, of_periods)) {
-      read_periods(db_, ask, groups);
-    } else {
+    if (needs_rows(ask)) {
       read_rows(db_, ask, groups);
+    } else {
+      read_periods(db_, ask, groups);
     }
     return groups.told();
   });

@@ -54,15 +54,6 @@ struct CallDetail {
 
 [[nodiscard]] CallDetail detail_of(const CallRecord& record);
 
-/// "reported", "unknown" (it may have used some), "none" (it used none).
-[[nodiscard]] std::string_view tokens_from(const AttemptRow& row);
-/// {"web_searches":2,…}: quantities besides tokens; empty: none.
-[[nodiscard]] std::string billed_json(const classifier::Billed& billed);
-/// Of such an object; what is not known in it is left out.
-[[nodiscard]] classifier::Billed read_billed(std::string_view json);
-/// {"queue":12,…} of those that were waited for, in microseconds; empty: none.
-[[nodiscard]] std::string waits_json(const budget::WaitTimes& waits);
-
 /// One line without its end, of ASCII or UTF-8 alone, whatever bytes came in.
 [[nodiscard]] std::string json_of(const CallDetail& call);
 
