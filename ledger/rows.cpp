@@ -5,10 +5,53 @@
 #include <charconv>
 
 #include "budget/price.h"
+#include "ledger/billed_names.h"
 #include "ledger/json_text.h"
 #include "ledger/spend_sums.h"
 
 namespace ledger {
+namespace {
+
+/// Listings, deletions, counting and moderation use no tokens that anybody pays.
+bool may_use_tokens(const CallRecord& call) {
+  if (call.operation == "count_tokens" || call.operation == "moderation") return false;
+  return call.operation != "other" || call.method == "POST";
+}
+
+}  // namespace
+
+std::string billed_json(const classifier::Usage& usage) {
+  if (usage.billed == classifier::Billed{} && usage.stated_beside_usd.empty()) return {};
+  std::string out;
+  JsonObject object(out);
+  for (const BilledName& row : kBilledNames) {
+    if (usage.billed.*row.member != 0) object.number(row.name, usage.billed.*row.member);
+  }
+  if (!usage.stated_beside_usd.empty()) object.text("stated_beside_usd", usage.stated_beside_usd);
+  object.close();
+  return out;
+}
+
+std::string waits_json(const budget::WaitTimes& waits) {
+  if (std::ranges::all_of(waits, [](auto wait) { return wait.count() <= 0; })) return {};
+  std::string out;
+  JsonObject object(out);
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].count() > 0) object.number(budget::name_of(static_cast<budget::Wait>(i)), waits[i].count());
+  }
+  object.close();
+  return out;
+}
+
+std::string_view tokens_from(const CallRecord& call, const AttemptRow& attempt) {
+  if (attempt.usage.tokens) return "reported";
+  if (attempt.usage.tokens_unknown || attempt.possibly_billed) return "unknown";
+  // A refusal used none; an answer, whole or broken off, did, unless it is counted in something else.
+  const bool an_answer = attempt.status >= 200 && attempt.status < 300;
+  const bool counted_otherwise = attempt.usage.billed != classifier::Billed{};
+  return an_answer && !counted_otherwise && may_use_tokens(call) ? "unknown" : "none";
+}
+
 namespace {
 
 using budget::NanoUsd;
@@ -84,68 +127,6 @@ constexpr std::string_view kAddRun = R"sql(
 INSERT INTO spend_by_run(tenant, run_id, charged_nano, last_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT(tenant, run_id) DO UPDATE SET
   charged_nano = charged_nano + excluded.charged_nano, last_ms = max(last_ms, excluded.last_ms))sql";
-
-struct BilledName {
-  std::string_view name;
-  std::int64_t classifier::Billed::*member;
-};
-constexpr BilledName kBilledNames[] = {
-    {"audio_input", &classifier::Billed::audio_input},
-    {"cached_audio_input", &classifier::Billed::cached_audio_input},
-    {"image_input", &classifier::Billed::image_input},
-    {"cached_image_input", &classifier::Billed::cached_image_input},
-    {"image_input_apart", &classifier::Billed::image_input_apart},
-    {"audio_output", &classifier::Billed::audio_output},
-    {"image_output", &classifier::Billed::image_output},
-    {"input_ms", &classifier::Billed::input_ms},
-    {"output_ms", &classifier::Billed::output_ms},
-    {"input_images", &classifier::Billed::input_images},
-    {"output_images", &classifier::Billed::output_images},
-    {"input_characters", &classifier::Billed::input_characters},
-    {"output_characters", &classifier::Billed::output_characters},
-    {"queries", &classifier::Billed::queries},
-    {"pages", &classifier::Billed::pages},
-    {"web_searches", &classifier::Billed::web_searches},
-};
-
-/// Empty: nothing besides tokens.
-std::string billed_json(const classifier::Usage& usage) {
-  if (usage.billed == classifier::Billed{} && usage.stated_beside_usd.empty()) return {};
-  std::string out;
-  JsonObject object(out);
-  for (const BilledName& row : kBilledNames) {
-    if (usage.billed.*row.member != 0) object.number(row.name, usage.billed.*row.member);
-  }
-  if (!usage.stated_beside_usd.empty()) object.text("stated_beside_usd", usage.stated_beside_usd);
-  object.close();
-  return out;
-}
-
-std::string waits_json(const budget::WaitTimes& waits) {
-  if (std::ranges::all_of(waits, [](auto wait) { return wait.count() <= 0; })) return {};
-  std::string out;
-  JsonObject object(out);
-  for (std::size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i].count() > 0) object.number(budget::name_of(static_cast<budget::Wait>(i)), waits[i].count());
-  }
-  object.close();
-  return out;
-}
-
-/// Listings, deletions, counting and moderation use no tokens that anybody pays.
-bool may_use_tokens(const CallRecord& call) {
-  if (call.operation == "count_tokens" || call.operation == "moderation") return false;
-  return call.operation != "other" || call.method == "POST";
-}
-
-std::string_view tokens_from(const CallRecord& call, const AttemptRow& attempt) {
-  if (attempt.usage.tokens) return "reported";
-  if (attempt.usage.tokens_unknown || attempt.possibly_billed) return "unknown";
-  // A refusal used none; an answer, whole or broken off, did, unless it is counted in something else.
-  const bool an_answer = attempt.status >= 200 && attempt.status < 300;
-  const bool counted_otherwise = attempt.usage.billed != classifier::Billed{};
-  return an_answer && !counted_otherwise && may_use_tokens(call) ? "unknown" : "none";
-}
 
 const std::string& model_of(const CallRecord& call, const AttemptRow& attempt) {
   return attempt.model.empty() ? call.model : attempt.model;

@@ -37,8 +37,8 @@ class Seal {
   std::vector<Key> keys_{};  // The first one writes.
 };
 
-/// What a key's file says: 32 raw bytes, 64 hexadecimal digits, or base64 of 32 bytes; the error names the file and
-/// what it must be, and never what it holds.
-[[nodiscard]] std::expected<std::string, std::string> read_payload_key(const std::string& path);
+/// What a file of keys says: 32 raw bytes, or keys as 64 hexadecimal digits or base64 of 32 bytes, one a line; the
+/// first writes, the others only read. The error says what it must be, and never what it holds.
+[[nodiscard]] std::expected<std::vector<std::string>, std::string> payload_keys_in(std::string_view text);
 
 }  // namespace ledger
