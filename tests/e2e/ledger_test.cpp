@@ -144,7 +144,7 @@ TEST(Ledger, a_budget_that_comes_with_a_reload_knows_what_was_spent) {
   lives.callgate->write_config("listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: " +
                                lives.provider.url() + "}}\n" + kBudgeted);
   EXPECT_TRUE(support::eventually([&] { return !lives.budget("day").is_null(); }));
-  EXPECT_EQ(lives.budget("day").at("spent_usd"), "0.00000625");
+  EXPECT_EQ(lives.budget("day").at("spent_usd"), "0.00003125");
 }
 
 TEST(Ledger, a_second_callgate_on_the_same_file_does_not_start) {
