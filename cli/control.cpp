@@ -46,11 +46,6 @@ std::string query_of(std::initializer_list<std::pair<std::string_view, std::stri
   return query;
 }
 
-std::string word(const Json& value) {
-  if (value.is_null()) return "-";
-  return value.is_string() ? cell(value.get<std::string>()) : cell(value.dump());
-}
-
 std::string paused_word(const Json& paused) {
   if (paused.is_null()) return "";
   const Json& ends = paused.at("ends_ms");

@@ -11,6 +11,13 @@ namespace cli {
 /// A word of somebody else's, for a table: anything may listen at an address, and say what moves a terminal's cursor.
 [[nodiscard]] std::string cell(std::string_view text);
 
+/// A JSON library's value, whichever, as a cell: "-" for null.
+template <typename Json>
+[[nodiscard]] std::string word(const Json& value) {
+  if (value.is_null()) return "-";
+  return cell(value.is_string() ? value.template get<std::string>() : value.dump());
+}
+
 /// One line a row, without its end.
 [[nodiscard]] std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows);
 void print_rows(const std::vector<std::vector<std::string>>& rows, std::ostream& out);
