@@ -123,9 +123,9 @@ class Breaker::Core final : public TicketDesk {
     probed = false;
     const bool much_under_way = kFewUnderWay * in_flight > row;  // Which may yet be answered.
     in_flight = 0;                                               // They count for nothing any more.
-    // What fails much, but answered a moment ago, is not down: where three in five fail, six probes in a row do now and
-    // then. The longer it has been silent, the longer it is left alone.
-    // Each opening of such a one proves less: the next takes twice as many outcomes, and it may finish what it can.
+    // What fails much, but answered a moment ago, is not down: where three in five fail, six probes in a row do now
+    // and then. The longer it has been silent, the longer it is left alone. Each opening of such a one proves less:
+    // the next takes twice as many outcomes, and it may finish what it can.
     is_down = (is_news() || !last_success) && !much_under_way;
     silent_for = last_success ? now - *last_success : std::chrono::nanoseconds::zero();
     if (is_down) half_alive = 0;
@@ -186,7 +186,7 @@ class Breaker::Core final : public TicketDesk {
   int half_alive = 0;   // Openings in a row of an upstream that still answered some.
   bool is_down = true;  // At the present opening nothing had ever been answered, or a row of failures was news.
   std::chrono::nanoseconds silent_for{};  // Until the present opening.
-  bool probed = false;  // Since the present opening.
+  bool probed = false;                    // Since the present opening.
   TimePoint half_opened_at{};
   std::optional<TimePoint> probe_until;  // A probe is out, until then at the latest.
   std::optional<TimePoint> closed_at;

@@ -27,7 +27,8 @@ bool LoneFailures::failed(std::string_view tenant, std::string_view upstream, st
   std::string key = model_key(upstream, model);
   const std::int64_t answers = answers_.get(key, [] { return std::int64_t{0}; });
   Row& row = rows_.get(key.append(1, '\0').append(tenant), [] { return Row{}; });
-  // Its own answers end a row, so all that came since it began were others'. A count that was forgotten begins at zero.
+  // Its own answers end a row, so all that came since it began were others'. A count that was forgotten begins at
+  // zero.
   const std::int64_t fresh = row.failures == 0 ? 0 : std::max<std::int64_t>(0, answers - row.seen);
   row.seen = answers;
   row.unmatched = std::min(row.unmatched + fresh, kMost);

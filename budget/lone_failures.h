@@ -9,12 +9,13 @@
 namespace budget {
 
 /// Counts, by tenant and upstream and model, the failures in a row, and what that upstream and model answered others
-/// meanwhile. More than kRow in a row while others were answered at least as often are the tenant's own: an input that
-/// always breaks the provider must not take breaker and slots from those whose calls are good.
+/// meanwhile. More than kRow in a row while others were answered at least as often are the tenant's own: an input
+/// that always breaks the provider must not take breaker and slots from those whose calls are good.
 ///
-/// Each answer pays for one failure, and at most kMost are kept: when an upstream stops answering anybody, all that its
-/// callers see counts against it kMost failures later at the latest. A tenant that is alone with an upstream and model
-/// never has failures of its own. Single-threaded; bounded: those not used for longest are forgotten, and begin anew.
+/// Each answer pays for one failure, and at most kMost are kept: when an upstream stops answering anybody, all that
+/// its callers see counts against it kMost failures later at the latest. A tenant that is alone with an upstream and
+/// model never has failures of its own. Single-threaded; bounded: those not used for longest are forgotten, and begin
+/// anew.
 class LoneFailures {
  public:
   static constexpr int kRow = 3;

@@ -42,8 +42,8 @@ struct MemoPolicy {
 
 /// A failure is worth remembering only if that upstream and model answered nobody since its call's first attempt
 /// began: where others were answered meanwhile, it was chance, and another go is as good as theirs.
-/// Single-threaded. When it is full, what was remembered longest ago goes; of the last answers, those of 1 000 upstreams
-/// and models are known.
+/// Single-threaded. When it is full, what was remembered longest ago goes; of the last answers, those of 1 000
+/// upstreams and models are known.
 class Memo {
  public:
   explicit Memo(const MemoPolicy& policy = {});

@@ -529,7 +529,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       if (admission.error().why == Refusal::Why::Draining) co_return drained(call, record);
       // The provider's own last word says more than ours.
       const bool by_elapsed = ask.deadline < patience;
-      co_return final_failure(call, record, *failed, first_began, reason_of(admission.error(), closed_by, by_elapsed));
+      co_return final_failure(
+          call, record, *failed, first_began, reason_of(admission.error(), closed_by, by_elapsed));
     }
     if (!admission) {
       const budget::Limit limit = limit_of(admission.error());
