@@ -16,8 +16,9 @@ constexpr double kJitter = 0.2;  // Of open_for, on top of it.
 constexpr int kSureRows = 4;     // So many times `consecutive` failures open it whatever is under way.
 constexpr int kFewUnderWay = 4;  // A quarter of the row of failures.
 constexpr int kMostDoublings = 5;
-constexpr int kSooner = 8;  // So much shorter is the opening of an upstream that still answers.
-constexpr double kUsualLearns = 1.0 / 16;
+constexpr int kSooner = 8;                 // So much shorter is the opening of an upstream that still answers.
+constexpr double kUsualLearns = 1.0 / 64;  // Answers come in clusters: a few in a row say little.
+constexpr double kMuch = 0.25;             // Where more than that usually fails, only silence tells that it is down.
 // A row as unlikely as that, where failing is usual, says that something broke. Every success begins another row, and
 // what is usual is an estimate, so a mere one in a thousand would come every minute.
 constexpr double kNews = 1e-5;
@@ -126,7 +127,7 @@ class Breaker::Core final : public TicketDesk {
     // What fails much, but answered a moment ago, is not down: where three in five fail, six probes in a row do now
     // and then. The longer it has been silent, the longer it is left alone. Each opening of such a one proves less:
     // the next takes twice as many outcomes, and it may finish what it can.
-    is_down = (is_news() || !last_success) && !much_under_way;
+    is_down = ((is_news() && usual_before_row < kMuch) || !last_success) && !much_under_way;
     silent_for = last_success ? now - *last_success : std::chrono::nanoseconds::zero();
     if (is_down) half_alive = 0;
     if (!is_down && !again) {
