@@ -884,6 +884,12 @@ void Dispatcher::proved(Grant& grant, TimePoint now, WallTime wall) {
   if (probe || !events.empty() || there.concurrency.limit() != limit) scan();
 }
 
+NanoUsd charge_of(const Ended& ended, NanoUsd reserved) {
+  const NanoUsd unknown = ended.end.good || ended.possibly_billed ? reserved : NanoUsd{};
+  const NanoUsd told = ended.cost.value_or(unknown);
+  return ended.possibly_billed ? std::max(told, unknown) : told;
+}
+
 void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime wall) {
   assert(grant.held());
   tick(now, wall);
@@ -916,10 +922,7 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
     truth.output = std::max(static_cast<double>(output), ended.possibly_billed ? truth.output : 0.0);
   }
   // Where no budget counts, nothing was put aside, and settling it does nothing.
-  const NanoUsd unknown = used ? grant.money_.amount() : NanoUsd{};
-  // Of an answer that broke off, what was told of is not all: the more of both counts.
-  const NanoUsd told = ended.cost.value_or(unknown);
-  grant.money_.settle(ended.possibly_billed ? std::max(told, unknown) : told, wall);
+  grant.money_.settle(charge_of(ended, grant.money_.amount()), wall);
   finish(grant, truth, used, ended.end.cls == classifier::Class::RateLimited && !ended.end.good);
   if (probe || !events.empty()) wake();
   scan();

@@ -150,6 +150,9 @@ struct Ended {
   bool possibly_billed = false;  // Nobody knows: what was put aside counts as used.
   bool connect_failed = false;
 };
+/// What budgets are charged for it: what it cost, else what was reserved for it if it may have been billed. Of an
+/// answer that broke off, what was told is not all: the more of both.
+[[nodiscard]] NanoUsd charge_of(const Ended& ended, NanoUsd reserved);
 
 /// One attempt that wants to begin. Whoever owns it keeps it until it was granted or refused, or calls leave().
 struct Job {

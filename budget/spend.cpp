@@ -316,6 +316,35 @@ bool Budgets::grant(std::string_view tenant, Period period, std::string_view run
   return true;
 }
 
+void Budgets::restore_spent(std::string_view tenant, WallTime when, NanoUsd amount, WallTime now) {
+  const std::shared_ptr<Purse> purse = core_->purse_of(tenant, now);
+  if (!purse) return;
+  for (Account& account : purse->accounts) {
+    if (!account.span.holds(when)) continue;
+    account.spent = plus(account.spent, none_if_negative(amount));
+    core_->watch(*purse, account);
+  }
+}
+
+bool Budgets::knows(std::string_view tenant, std::string_view run_id) const {
+  return run_id.empty() ? core_->tenants.contains(tenant) : core_->runs.contains(Core::key_of(tenant, run_id));
+}
+
+void Budgets::restore_run(std::string_view tenant, std::string_view run_id, NanoUsd amount) {
+  if (const auto purse = core_->run_of(tenant, run_id)) core_->pay(*purse, none_if_negative(amount), {});
+}
+
+void Budgets::restore_grant(std::string_view tenant, Period period, std::string_view run_id, WallTime when,
+                            NanoUsd amount, WallTime now) {
+  if (period != Period::Run) {
+    const std::shared_ptr<Purse> purse = core_->purse_of(tenant, now);
+    if (!purse) return;
+    const auto account = std::ranges::find(purse->accounts, period, &Account::period);
+    if (account == purse->accounts.end() || !account->span.holds(when)) return;
+  }
+  grant(tenant, period, run_id, amount, now);
+}
+
 std::vector<SpendEvent> Budgets::events() { return std::exchange(core_->events, {}); }
 
 std::size_t Budgets::runs() const { return core_->runs.size(); }

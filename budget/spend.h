@@ -116,6 +116,14 @@ class Budgets {
   [[nodiscard]] std::optional<double> warned_share(std::string_view tenant, std::string_view run_id, WallTime now);
   /// More for the running period (of a run: for good). Negative takes back. False: no such limit.
   bool grant(std::string_view tenant, Period period, std::string_view run_id, NanoUsd amount, WallTime now);
+  /// What was spent or granted before this process began, as the ledger has it. Counts where the running day, month
+  /// or run is limited and holds that moment.
+  /// There is an account of it already.
+  [[nodiscard]] bool knows(std::string_view tenant, std::string_view run_id = {}) const;
+  void restore_spent(std::string_view tenant, WallTime when, NanoUsd amount, WallTime now);
+  void restore_run(std::string_view tenant, std::string_view run_id, NanoUsd amount);
+  void restore_grant(std::string_view tenant, Period period, std::string_view run_id, WallTime when, NanoUsd amount,
+                     WallTime now);
   /// What happened since the last call, oldest first.
   [[nodiscard]] std::vector<SpendEvent> events();
   /// Of each tenant's runs the hundred most recent ones.

@@ -224,4 +224,18 @@ std::optional<double> DispatchAdmission::warned_share(std::string_view tenant, s
   return dispatcher_.budgets().warned_share(tenant, run_id, runtime_.wall_now());
 }
 
+void DispatchAdmission::restore(const std::vector<MoneyBefore>& before) {
+  budget::Budgets& budgets = dispatcher_.budgets();
+  const WallTime now = runtime_.wall_now();
+  for (const MoneyBefore& one : before) {
+    if (one.granted) {
+      budgets.restore_grant(one.tenant, one.period, one.run_id, one.when, *one.granted, now);
+    } else if (!one.run_id.empty()) {
+      budgets.restore_run(one.tenant, one.run_id, one.spent);
+    } else {
+      budgets.restore_spent(one.tenant, one.when, one.spent, now);
+    }
+  }
+}
+
 }  // namespace gateway

@@ -18,6 +18,16 @@ namespace gateway {
 /// What the dispatcher must know of a configuration.
 [[nodiscard]] budget::DispatchPolicy dispatch_policy(const Config& config);
 
+/// Money of the time before this process, as the ledger has it: spent, or granted.
+struct MoneyBefore {
+  std::string tenant{};
+  std::string run_id{};  // Empty: of the tenant's day and month.
+  WallTime when{};       // Unless it is a run's.
+  budget::NanoUsd spent{};
+  std::optional<budget::NanoUsd> granted{};  // For `period`.
+  budget::Period period{};
+};
+
 /// I/O thread only. Owns the dispatcher and the keys of our credentials.
 class DispatchAdmission final : public Admission {
  public:
@@ -49,6 +59,12 @@ class DispatchAdmission final : public Admission {
   void pause(budget::Pausable what, std::string_view name, TimePoint until);
   bool resume(budget::Pausable what, std::string_view name);
   bool grant_money(std::string_view tenant, budget::Period period, std::string_view run_id, budget::NanoUsd amount);
+
+  /// Whether money of that tenant, or of that run, is counted already.
+  [[nodiscard]] bool counts_money_of(std::string_view tenant, std::string_view run_id = {}) {
+    return dispatcher_.budgets().knows(tenant, run_id);
+  }
+  void restore(const std::vector<MoneyBefore>& before);
 
   [[nodiscard]] std::vector<budget::UpstreamHealth> health() { return dispatcher_.health(runtime_.now()); }
   [[nodiscard]] std::vector<budget::TenantState> tenants() { return dispatcher_.tenants(runtime_.now()); }

@@ -492,7 +492,6 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     const budget::RememberedFailure* failure = services.memo.find(memo_key(call), begun);
     if (failure) co_return remembered(call, record, *failure, begun);
   }
-  co_await services.ledger.claim(record, signal);
 
   const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
   const TimePoint patience = std::min(call.deadline, call.first_content_by);
@@ -552,8 +551,16 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       call.live->upstream = way.upstream;
       call.live->attempt = number;
     }
-    OpenRow row{call.id, number, way.upstream};
-    co_await services.ledger.open(row, signal);
+    OpenRow row;
+    row.call = &record;
+    row.attempt = number;
+    row.upstream = way.upstream;
+    row.credential = way.configured ? way.credential : std::string{kCallersKey};
+    row.model = call.ways[admitted.candidate].model;
+    row.reserved = worst[admitted.candidate];
+    row.began = services.runtime.wall_now();
+    row.durable = call.keep != nullptr;
+    co_await services.ledger.open(row);
 
     // From here the attempt's own row is open and must end, whatever happens.
     const bool hinted = failed && failed->verdict.retry_after.has_value();
@@ -566,7 +573,11 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     const bool pauses =
         attempt.verdict.retry_after && (attempt.verdict.cls == Class::RateLimited || refuses(attempt.row.status));
     price_attempt(call, *call.ways[admitted.candidate].to, services.runtime.wall_now(), attempt.row);
-    services.admission.ended(admitted, ended_of(attempt, pauses));
+    const budget::Ended ended = ended_of(attempt, pauses);
+    attempt.row.charged = budget::charge_of(ended, worst[admitted.candidate]);
+    attempt.row.began = row.began;
+    attempt.row.ended = services.runtime.wall_now();
+    services.admission.ended(admitted, ended);
     // Of what reached the caller: an error's body is no content, nor is what a repeated attempt had said.
     if (attempt.first_content && (attempt.good() || attempt.answer_started)) {
       record.first_content = span(call.request.arrived, *attempt.first_content);
@@ -675,6 +686,7 @@ task<void> say(LastWord last, Caller& caller) {
 
 task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& signal) {
   CallRecord record = begin_record(call);
+  record.began = services.runtime.wall_now();
   Ending ending;
   try {
     ending = co_await play(call, services, caller, signal, record);
@@ -692,7 +704,10 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
   record.duration = span(call.request.arrived, services.runtime.now());
   try {
     if (ending.worth_remembering) remember(call, record, ending, services);
-    record.commit_late = !co_await services.ledger.end(record);
+    record.ended = services.runtime.wall_now();
+    std::optional<ledger::OnceOutcome> once;
+    if (call.keep) once = call.keep->outcome(record, ending.last);
+    record.commit_late = !co_await services.ledger.end(record, std::move(once));
   } catch (const std::exception& bug) {
     record.bug = bug.what();
     record.commit_late = true;

@@ -68,6 +68,16 @@ struct CallPolicy {
   int budget_status = 402;
 };
 
+struct LastWord;
+
+/// For a call that is to happen once: what is kept of its end.
+class Keep {
+ public:
+  virtual ~Keep() = default;
+  /// The story has come to its end; `last` is still to be said.
+  [[nodiscard]] virtual ledger::OnceOutcome outcome(const CallRecord& record, const LastWord& last) = 0;
+};
+
 /// One call, as the front door understood it.
 struct Call {
   std::string id{};  // UUIDv7.
@@ -94,6 +104,7 @@ struct Call {
   bool hide_usage = false;                        // We asked for usage in the stream; the caller had not.
   TimePoint deadline = TimePoint::max();          // The whole call.
   TimePoint first_content_by = TimePoint::max();  // Until then the caller's SDK waits for a first byte.
+  Keep* keep = nullptr;                           // Null: it may happen twice.
   LiveCall* live = nullptr;                       // Where it is told how far it has come; may be null.
 };
 

@@ -202,6 +202,18 @@ struct Config {
     bool operator==(const Prices& other) const;
   } prices{};
 
+  struct Store {
+    std::string path = "callgate.db";  // ":memory:": nothing outlives the process.
+    bool disk = false;                 // store.commit: process | disk
+    std::chrono::milliseconds commit_wait{250};
+    bool refuse = false;  // store.on_failure: serve | refuse
+    enum class Payloads : std::uint8_t { Auto, Plain, None } payloads = Payloads::Auto;
+    SecretSource payload_key{};
+    std::chrono::milliseconds keep_calls{90LL * 24 * 3'600'000};
+    std::chrono::milliseconds keep_events{30LL * 24 * 3'600'000};
+    bool operator==(const Store&) const = default;
+  } store{};
+
   struct Shutdown {
     std::chrono::milliseconds drain{25'000};
     bool operator==(const Shutdown&) const = default;

@@ -74,6 +74,21 @@ void put_unpriced(Config& config, const std::string& /*name*/, const Value& valu
   config.prices.refuse_unpriced = value.text == "refuse";
 }
 
+void put_commit(Config& config, const std::string& /*name*/, const Value& value) {
+  config.store.disk = value.text == "disk";
+}
+
+void put_on_failure(Config& config, const std::string& /*name*/, const Value& value) {
+  config.store.refuse = value.text == "refuse";
+}
+
+void put_payloads(Config& config, const std::string& /*name*/, const Value& value) {
+  using Payloads = Config::Store::Payloads;
+  config.store.payloads = Payloads::Auto;
+  if (value.text == "plain") config.store.payloads = Payloads::Plain;
+  if (value.text == "none") config.store.payloads = Payloads::None;
+}
+
 void put_half_close(Config& config, const std::string& /*name*/, const Value& value) {
   config.limits.half_close_is_gone = value.text == "gone";
 }
@@ -797,63 +812,63 @@ constexpr Key kKeys[] = {
     {.path = "store.path",
      .type = Type::Text,
      .standard = "callgate.db",
-     .meaning = "The database file.",
+     .meaning = "The database file; `:memory:` keeps nothing beyond the process. One callgate a file.",
      .example = "/var/lib/callgate/callgate.db",
-     .later = "the ledger on disk"},
+     .apply = put<&C::store, &C::Store::path>},
     {.path = "store.commit",
      .type = Type::Word,
      .standard = "process",
      .meaning = "What a commit survives: the end of the process, or of the machine.",
      .words = "process|disk",
-     .later = "the ledger on disk"},
+     .apply = put_commit},
     {.path = "store.commit_wait",
      .type = Type::Duration,
      .standard = "250ms",
      .meaning = "Longest time that an answer's end waits for its commit.",
      .range = between(0, kMinute),
-     .later = "the ledger on disk"},
+     .apply = put<&C::store, &C::Store::commit_wait>},
     {.path = "store.on_failure",
      .type = Type::Word,
      .standard = "serve",
      .meaning = "When the disk refuses: calls go on, or are refused.",
      .words = "serve|refuse",
-     .later = "the ledger on disk"},
+     .apply = put_on_failure},
     {.path = "store.payloads",
      .type = Type::Word,
      .standard = "auto",
      .meaning = "Kept requests and answers: encrypted if `payload_key` is set, else left out (auto); plain; none.",
      .words = "auto|plain|none",
-     .later = "the ledger on disk"},
+     .apply = put_payloads},
     {.path = "store.payload_key",
      .type = Type::Secret,
      .meaning = "The key that encrypts them.",
      .example = "{file: /etc/callgate/payload-key}",
-     .later = "the ledger on disk"},
+     .apply = put<&C::store, &C::Store::payload_key>},
     {.path = "store.retention", .type = Type::Map, .meaning = "How long rows are kept."},
     {.path = "store.retention.calls",
      .type = Type::Duration,
      .standard = "90d",
      .meaning = "Calls and attempts.",
      .range = between(kHour, 3660 * kDay),
-     .later = "the ledger on disk"},
+     .apply = put<&C::store, &C::Store::keep_calls>},
     {.path = "store.retention.dead_letters",
      .type = Type::Duration,
      .standard = "30d",
      .meaning = "Dead letters.",
      .range = between(kHour, 3660 * kDay),
-     .later = "the ledger on disk"},
+     .later = "dead letters and runs"},
     {.path = "store.retention.runs",
      .type = Type::Duration,
      .standard = "30d",
      .meaning = "Runs.",
      .range = between(kHour, 3660 * kDay),
-     .later = "the ledger on disk"},
+     .later = "dead letters and runs"},
     {.path = "store.retention.events",
      .type = Type::Duration,
      .standard = "30d",
      .meaning = "Events.",
      .range = between(kHour, 3660 * kDay),
-     .later = "the ledger on disk"},
+     .apply = put<&C::store, &C::Store::keep_events>},
     {.path = "dead_letters", .type = Type::Map, .meaning = "What finally failed."},
     {.path = "dead_letters.max_bytes",
      .type = Type::Size,

@@ -220,12 +220,19 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   // Who may not be here is not told which upstreams there are, so this comes before a wrong address.
   if (!tenant && ours) refuse_with(tenant.error().status, tenant.error().code, tenant.error().message);
   if (tenant) refused.tenant = (*tenant)->name;
+  if (tenant && ours && events_ && EventFeed::is_asked(request.target)) {
+    co_await events_->serve(request, (*tenant)->name, caller, signal);
+    co_return;
+  }
   if (tenant && ours && is_own_api(request.target)) {
     auto [head, body] = own_api(request, **tenant);
     co_await caller.answer(std::move(head), body);
     co_return;
   }
   if (tenant && !addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
+  if (tenant && !refuse_all_because_.empty())
+    refuse_with(
+        503, "callgate_store", "callgate cannot remember calls just now (store.on_failure): " + refuse_all_because_);
   if (!ours) refuse_with(ours.error().status, "callgate_bad_header", ours.error().message);
   if (!keys.empty() && addressed) {
     const auto step = std::ranges::find_if(addressed->route->steps,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/addressing.h"
+#include "gateway/event_feed.h"
 #include "gateway/live_calls.h"
 #include "gateway/log.h"
 #include "gateway/metrics.h"
@@ -31,11 +32,15 @@ class Front {
 
   /// For calls that begin from now on; those under way keep what they began with.
   void configure(const Config& config);
+  /// Who answers for the feed of events.
+  void serve_events_by(EventFeed& feed) { events_ = &feed; }
 
   task<void> serve(Inbound request, Caller& caller, Signal& signal);
   /// Calls being played.
   [[nodiscard]] std::size_t active() const { return live_.size(); }
   [[nodiscard]] const LiveCalls& live() const { return live_; }
+  /// Until it is empty again, every new call is refused for it (store.on_failure: refuse).
+  void refuse_all_because(std::string why) { refuse_all_because_ = std::move(why); }
   /// How many calls are told to end; counted and logged.
   std::size_t cancel(const CancelWhat& what);
   /// Counts and logs what an operator or a worker has done by hand.
@@ -51,6 +56,8 @@ class Front {
   Log& log_;
   RecentCalls& recent_;
   LiveCalls live_{};
+  EventFeed* events_ = nullptr;
+  std::string refuse_all_because_{};
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
   std::shared_ptr<const Tenants> tenants_{};

@@ -215,6 +215,7 @@ constexpr std::array kTokenSides = {"input"sv, "output"sv};
 constexpr std::array kRatioBuckets = {.1, .25, .5, .75, .9, 1.1, 1.33, 2., 4., 10.};  // Expected by true.
 constexpr std::array kSeenBy = {"sdk"sv, "memo"sv};
 enum class SeenBy : std::uint8_t { Sdk, Memo };
+constexpr std::array kLostKinds = {"open"sv, "ending"sv, "other"sv};
 constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
 constexpr std::array kVersions = {std::string_view{CALLGATE_VERSION}};
 enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning };
@@ -342,8 +343,29 @@ class Metrics::Impl {
     upstream_connections_.at({}).Set(static_cast<double>(figures.upstream_connections));
     upstream_exchanges_.at({}).Set(static_cast<double>(figures.upstream_exchanges));
     buffered_bytes_.at({}).Set(static_cast<double>(figures.buffered_bytes));
+    event_subscribers_.at({}).Set(static_cast<double>(figures.event_subscribers));
     const auto dropped = static_cast<double>(figures.log_lines_dropped);
     log_lines_dropped_.at({}).Increment(std::max(0.0, dropped - log_lines_dropped_.at({}).Value()));
+  }
+
+  void store(const ledger::StoreFigures& figures, bool well) {
+    const auto count = [](prometheus::Counter& counter, std::uint64_t so_far) {
+      counter.Increment(std::max(0.0, static_cast<double>(so_far) - counter.Value()));
+    };
+    store_up_.at({}).Set(well ? 1 : 0);
+    count(store_commits_.at({}), figures.commits);
+    count(store_rows_.at({}), figures.rows);
+    count(store_failures_.at({}), figures.failures);
+    count(store_lost_.at({lost_kinds_.id_of("open")}), figures.lost_open_rows);
+    count(store_lost_.at({lost_kinds_.id_of("ending")}), figures.lost_endings);
+    count(store_lost_.at({lost_kinds_.id_of("other")}), figures.lost_others);
+    count(outcomes_unknown_.at({}), figures.unknown_outcomes);
+    store_waiting_.at({}).Set(static_cast<double>(figures.waiting));
+    store_file_bytes_.at({}).Set(static_cast<double>(figures.file_bytes));
+    store_log_bytes_.at({}).Set(static_cast<double>(figures.log_bytes));
+    stored_answers_.at({}).Set(static_cast<double>(figures.answers));
+    stored_answer_bytes_.at({}).Set(static_cast<double>(figures.answers_bytes));
+    count(answers_evicted_.at({}), figures.answers_evicted);
   }
 
   void config_read(std::string_view result, WallTime now) {
@@ -623,6 +645,7 @@ class Metrics::Impl {
   Vocabulary outcomes_{kOutcomeNames};
   Vocabulary lanes_{budget::kLaneNames};
   Vocabulary levels_{kLevels};
+  Vocabulary lost_kinds_{kLostKinds};
   Vocabulary kinds_{kKinds};
   Vocabulary sources_{ledger::kWaitedForNames};
   Vocabulary cost_sources_{kCostSources};
@@ -759,6 +782,24 @@ class Metrics::Impl {
                                        {upstream_, {"fingerprint", &fingerprints_, true}});
   Counters commits_late_ =
       counters("callgate_commits_late_total", "Answers whose end went out before its row was durable.", {});
+  Gauges event_subscribers_ =
+      gauges("callgate_event_subscribers", "Who waits for events or reads them just now.", {});
+  Gauges store_up_ = gauges("callgate_store_up", "1 while rows reach the store's file, else 0.", {});
+  Counters store_commits_ = counters("callgate_store_commits_total", "Transactions of the store.", {});
+  Counters store_rows_ = counters("callgate_store_rows_total", "Calls and attempts that were written.", {});
+  Counters store_failures_ = counters("callgate_store_failures_total", "Transactions that the disk refused.", {});
+  Counters store_lost_ =
+      counters("callgate_store_rows_lost_total", "Rows that were given up because the disk refused for too long.",
+               {{"kind", &lost_kinds_}});
+  Counters outcomes_unknown_ = counters("callgate_outcomes_unknown_total",
+                                        "Attempts that were under way when the process before this one ended.", {});
+  Gauges store_waiting_ = gauges("callgate_store_waiting", "Rows that wait to be written.", {});
+  Gauges store_file_bytes_ = gauges("callgate_store_file_bytes", "Size of the store's file.", {});
+  Gauges store_log_bytes_ = gauges("callgate_store_log_bytes", "Size of its write-ahead log.", {});
+  Gauges stored_answers_ = gauges("callgate_stored_answers", "Answers that are kept for repetitions.", {});
+  Gauges stored_answer_bytes_ = gauges("callgate_stored_answer_bytes", "Their size as stored.", {});
+  Counters answers_evicted_ = counters("callgate_stored_answers_evicted_total",
+                                       "Answers that were given up for want of room (idempotency.max_bytes).", {});
   Gauges connections_ = gauges("callgate_connections", "Connections from callers.", {});
   Gauges upstream_connections_ =
       gauges("callgate_upstream_connections", "Connections to providers, idle ones included.", {});
@@ -811,6 +852,7 @@ void Metrics::estimated(const budget::Expected& guess, const budget::Expected& t
 }
 void Metrics::draining(bool on) { impl_->draining(on); }
 void Metrics::live(const LiveFigures& figures) { impl_->live(figures); }
+void Metrics::store(const ledger::StoreFigures& figures, bool well) { impl_->store(figures, well); }
 void Metrics::config_read(std::string_view result, WallTime now) { impl_->config_read(result, now); }
 void Metrics::restart_needed(std::span<const std::string> keys) { impl_->restart_needed(keys); }
 void Metrics::update(const MetricNames& names) { impl_->update(names); }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gateway/services.h"
+#include "ledger/store.h"
 
 namespace gateway {
 
@@ -32,6 +33,7 @@ struct LiveFigures {
   std::size_t upstream_exchanges = 0;
   std::uint64_t buffered_bytes = 0;
   std::uint64_t log_lines_dropped = 0;  // Log::dropped().
+  std::size_t event_subscribers = 0;
 };
 
 /// Called on the I/O thread, except for text(). Handles are resolved once and found again without allocation.
@@ -61,6 +63,8 @@ class Metrics {
   void estimated(const budget::Expected& guess, const budget::Expected& truth);
   void draining(bool on);
   void live(const LiveFigures& figures);
+  /// `well`: rows reach the file that was asked for.
+  void store(const ledger::StoreFigures& figures, bool well);
   /// A configuration was read again; `result` of kReloadResults. The first one, at the start, is not counted.
   void config_read(std::string_view result, WallTime now);
   /// The keys of kRestartKeys whose new value waits for a restart; all others do not.

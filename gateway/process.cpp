@@ -25,10 +25,11 @@
 #include "gateway/json_out.h"
 #include "gateway/key_files.h"
 #include "gateway/loop_door.h"
-#include "gateway/memory_ledger.h"
 #include "gateway/recent_calls.h"
 #include "gateway/reload.h"
 #include "gateway/runtime.h"
+#include "gateway/store_ledger.h"
+#include "gateway/store_start.h"
 #include "gateway/unknown_answers.h"
 #include "gateway/upstream_curl.h"
 
@@ -44,6 +45,7 @@ constexpr milliseconds kStuckAfter{5'000};
 // After the drain's deadline: time for error events and resets to leave.
 constexpr milliseconds kLastWords{1'000};
 constexpr milliseconds kDrainPoll{10};
+constexpr milliseconds kFlushPatience{3'000};
 // How long another thread waits for the I/O thread, and an admin client for a reload.
 constexpr milliseconds kLoopPatience{3'000};
 constexpr milliseconds kReloadPatience{5'000};
@@ -82,6 +84,10 @@ MetricNames metric_names(const Config& config) {
   return names;
 }
 
+std::int64_t ms_since_epoch(WallTime when) {
+  return std::chrono::floor<milliseconds>(when).time_since_epoch().count();
+}
+
 std::uint64_t buffered_bytes(const Config& config) {
   return config.limits.buffered_bytes ? config.limits.buffered_bytes : automatic_buffered_bytes();
 }
@@ -102,11 +108,15 @@ class Sidecar {
         log_(config().log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
         upstream_(io_, {}),
         admission_(runtime_, admission_listeners()),
+        opened_(open_store(config(), source_.overrides.environment)),
+        ledger_(runtime_, io_, *opened_.store),
         front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_, recent_),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
+    front_.serve_events_by(events_);
     configure();
+    remember();
     server_.listen();
     const HealthServer health{config().listen.health, health_sources()};
     reloader_.emplace(source_.watched(), source_.stamp, reload_doors());
@@ -167,6 +177,7 @@ class Sidecar {
     sources.not_ready_because = [this]() -> std::string {
       if (draining_) return "draining: the process is going\n";
       if (!loop_turns()) return "stuck: the I/O thread does not turn\n";
+      if (store_refuses_) return "store: it cannot be written, and store.on_failure is refuse\n";
       return ready_ ? "" : "starting\n";
     };
     sources.metrics = [this] { return metrics_.text(); };
@@ -241,6 +252,9 @@ class Sidecar {
         if (!result.known) return result;
         const TimePoint until = order.for_time ? runtime_.now() + *order.for_time : TimePoint::max();
         admission_.pause(order.pausable, order.name, until);
+        ledger::PauseRow row{.what = std::string{budget::name_of(order.pausable)}, .name = order.name};
+        if (order.for_time) row.until_ms = ms_since_epoch(runtime_.wall_now() + *order.for_time);
+        opened_.store->remember_pause(row);
         std::string told = "resumed";
         if (order.for_time) {
           told.clear();
@@ -252,10 +266,17 @@ class Sidecar {
       case Order::Act::Resume:
         result.known = admission_.resume(order.pausable, order.name);
         result.count = result.known ? 1 : 0;
+        opened_.store->forget_pause(budget::name_of(order.pausable), order.name);
         if (result.known) front_.acted({"resume", budget::name_of(order.pausable), order.name, 0, {}});
         return result;
       case Order::Act::Grant:
         result.known = admission_.grant_money(order.name, order.period, order.run_id, order.amount);
+        if (result.known)
+          opened_.store->remember_grant({.at_ms = ms_since_epoch(runtime_.wall_now()),
+                                         .tenant = order.name,
+                                         .period = std::string{budget::name_of(order.period)},
+                                         .run_id = order.run_id,
+                                         .amount_nano = order.amount.value});
         if (result.known)
           front_.acted({"grant",
                         budget::name_of(order.period),
@@ -325,11 +346,45 @@ class Sidecar {
         report.changed.push_back(
             {"prices.files", listed(config().prices.digests), listed(fresh.config.prices.digests)});
       }
+      const MoneyToRestore wanted = money_to_restore(&config(), fresh.config, admission_);
       holding_ = std::move(fresh);
       apply();
+      tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted));
     }
     tell(report, cause);
     return report;
+  }
+  /// What the store knows of the time before this process.
+  void remember() {
+    ledger::Store& store = *opened_.store;
+    const ledger::StoreFigures figures = store.figures();
+    if (!opened_.trouble.empty()) {
+      say(Level::Error,
+          "store_failed",
+          "nothing is kept beyond this process: " + opened_.trouble,
+          {{"file", config().store.path}});
+    }
+    if (!figures.set_aside.empty()) {
+      say(Level::Error,
+          "store_set_aside",
+          "the store's file was broken; a new one is begun, the old one stays beside it",
+          {{"file", config().store.path}, {"set_aside", figures.set_aside}});
+    }
+    if (figures.unknown_outcomes > 0) {
+      say(Level::Warn,
+          "outcomes_unknown",
+          "attempts were under way when callgate ended the last time; they are possibly billed",
+          {{"attempts", figures.unknown_outcomes}});
+    }
+    tell_not_restored(restore_pauses(store, admission_, runtime_));
+    tell_not_restored(restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_)));
+  }
+  void tell_not_restored(const std::string& why) {
+    if (why.empty()) return;
+    say(Level::Error,
+        "not_restored",
+        "budgets, grants or pauses begin anew: " + why,
+        {{"file", config().store.path}});
   }
   /// What a start and a reload have in common.
   void configure() {
@@ -337,6 +392,10 @@ class Sidecar {
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
+    ledger_.configure(config().store.commit_wait);
+    opened_.store->configure({.calls = config().store.keep_calls, .events = config().store.keep_events},
+                             ledger::StoreOptions().answers_for,
+                             ledger::StoreOptions().answers_bytes);
     if (key_files_) key_files_->watch(key_sources());
   }
   void apply() {
@@ -493,8 +552,29 @@ class Sidecar {
     const CurlUpstream::Figures upstream = upstream_.figures();
     metrics_.health(admission_.health());
     metrics_.loads(admission_.upstreams(), admission_.tenants(), admission_.budgets());
-    metrics_.live(
-        {server.connections, upstream.connections, upstream.exchanges, server.buffered_bytes, log_.dropped()});
+    const ledger::StoreFigures store = opened_.store->figures();
+    metrics_.store(store, opened_.trouble.empty() && store.trouble.empty());
+    hear_of_store(store.trouble);
+    metrics_.live({server.connections,
+                   upstream.connections,
+                   upstream.exchanges,
+                   server.buffered_bytes,
+                   log_.dropped(),
+                   events_.subscribers()});
+  }
+
+  /// A disk that refuses is told once, and once more when it is well again.
+  void hear_of_store(const std::string& trouble) {
+    if (trouble.empty() != store_trouble_.empty()) {
+      if (trouble.empty())
+        say(Level::Info, "store_recovered", "rows are written again", {{"file", config().store.path}});
+      else
+        say(Level::Error, "store_failed", trouble, {{"file", config().store.path}});
+    }
+    store_trouble_ = trouble;
+    const bool strict = config().store.refuse;
+    front_.refuse_all_because(strict ? trouble : std::string{});
+    store_refuses_ = strict && !trouble.empty();
   }
 
   /// Shows the world that the loop turns.
@@ -556,6 +636,9 @@ class Sidecar {
       timer.expires_after(kDrainPoll);
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }
+    if (!opened_.store->flush(kFlushPatience)) {
+      say(Level::Error, "store_failed", "rows are lost: the store could not write them in time", {});
+    }
     say(Level::Info, "stopped", "callgate is gone", {{"calls", ledger_.ended()}});
     gone_ = true;
     // The pending wait refers to this frame; let it go before the frame does.
@@ -580,7 +663,9 @@ class Sidecar {
   CurlUpstream upstream_;
   DispatchAdmission admission_;
   budget::Memo memo_{};
-  MemoryLedger ledger_;
+  OpenedStore opened_;
+  StoreLedger ledger_;
+  EventFeed events_{runtime_, io_, *opened_.store};
   UnknownAnswers unknown_;
   RecentCalls recent_{};
   Front front_;
@@ -592,6 +677,8 @@ class Sidecar {
 
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
+  std::atomic<bool> store_refuses_{false};
+  std::string store_trouble_{};
   std::atomic<std::int64_t> last_turn_{0};
   bool broken_off_ = false;
   bool gone_ = false;

@@ -99,6 +99,12 @@ std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh
   keep("listen.data", now.data, wanted.data);
   keep("listen.health", now.health, wanted.health);
   keep("listen.admin", now.admin, wanted.admin);
+  const Config::Store& store_now = running.config.store;
+  Config::Store& store_wanted = fresh.config.store;
+  keep("store.path", store_now.path, store_wanted.path);
+  keep("store.commit", store_now.disk, store_wanted.disk);
+  keep("store.payloads", store_now.payloads, store_wanted.payloads);
+  keep("store.payload_key", store_now.payload_key, store_wanted.payload_key);
   // Where others can reach us, the token may become another one but not none.
   if (!is_loopback(now.admin) && !wanted.admin_token.given()) {
     keep("listen.admin_token", now.admin_token, wanted.admin_token);

@@ -42,8 +42,14 @@ inline constexpr std::array<std::string_view, 3> kReloadResults = {"applied", "u
 [[nodiscard]] std::vector<Change> changes(std::span<const Setting> before, std::span<const Setting> after);
 
 /// What only a restart can change, of all keys there are.
-inline constexpr std::array<std::string_view, 4> kRestartKeys = {
-    "listen.data", "listen.health", "listen.admin", "listen.admin_token"};
+inline constexpr std::array<std::string_view, 8> kRestartKeys = {"listen.data",
+                                                                 "listen.health",
+                                                                 "listen.admin",
+                                                                 "listen.admin_token",
+                                                                 "store.path",
+                                                                 "store.commit",
+                                                                 "store.payloads",
+                                                                 "store.payload_key"};
 /// Puts back into `fresh` what only a restart can change, and says which keys those are.
 [[nodiscard]] std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh);
 

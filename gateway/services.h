@@ -95,19 +95,23 @@ class Admission {
 
 using ledger::AttemptRow;
 using ledger::CallRecord;
-using ledger::Claim;
 using ledger::kOutcomeNames;
 using ledger::OpenRow;
 using ledger::Outcome;
 
+/// What is remembered. Each waits as long as store.commit_wait says at most; what comes later is counted, not
+/// awaited.
 class Ledger {
  public:
   virtual ~Ledger() = default;
-  virtual task<Claim> claim(const CallRecord& record, Signal& signal) = 0;
-  /// Returns once the row is handed over (keyed calls: once it is durable).
-  virtual task<void> open(const OpenRow& row, Signal& signal) = 0;
-  /// Returns once the ending is committed, or `commit_wait` has passed (false then).
-  virtual task<bool> end(const CallRecord& record) = 0;
+  /// Was this job seen before? A claim of ours lasts until the call's end().
+  virtual task<ledger::ClaimAnswer> claim(ledger::ClaimAsk ask) = 0;
+  /// What is stored under it is not wanted any more, or the claim is given up without a call.
+  virtual void forget_claim(const ledger::Digest& scope, const std::string& call_id) = 0;
+  /// Returns once the row is handed over; if it is to be durable, once it is committed.
+  virtual task<void> open(const OpenRow& row) = 0;
+  /// Returns once the ending is committed; false: not in time, or not at all.
+  virtual task<bool> end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) = 0;
 };
 
 class UnknownAnswers;

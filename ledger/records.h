@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "budget/lane.h"
 #include "budget/units.h"
 #include "budget/waits.h"
+#include "classifier/headers.h"
 #include "classifier/usage.h"
 #include "classifier/verdict.h"
 
@@ -59,7 +61,11 @@ struct AttemptRow {
   /// cost); empty: nothing was reported.
   std::string_view cost_source{};
   std::string_view
-      cost_tier{};  // "standard", "flex", …: by which it was priced, "other" for a word not known; or empty.
+      cost_tier{};       // "standard", "flex", …: by which it was priced, "other" for a word not known; or empty.
+  std::string prices{};  // Of the table it was priced by: its version (docs/prices.md).
+  std::optional<budget::NanoUsd> charged{};       // What budgets were charged; nothing: no budget counted.
+  std::chrono::system_clock::time_point began{};  // When it was sent, …
+  std::chrono::system_clock::time_point ended{};  // … and when it was over.
 };
 
 /// CallRecord::reason of a call that got the failure that an identical one had ended in a moment before.
@@ -80,6 +86,15 @@ struct CallRecord {
   std::string model{};  // As asked.
   bool stream = false;
   bool sdk_retry = false;  // The caller's SDK marked it as a repetition of its own.
+  std::string queue{};     // Callgate-Queue.
+  std::string labels{};    // Callgate-Labels as a JSON object, {"team":"search"}; empty: none.
+  std::string idempotency_key{};
+  std::chrono::system_clock::time_point began{};
+  std::chrono::system_clock::time_point ended{};
+  /// What idempotency did: "stored", "replayed", "joined", "recovered"; a literal, or empty.
+  std::string_view once{};
+  std::string origin{};                    // Of a replayed or joined call: whose answer it got.
+  std::optional<budget::NanoUsd> saved{};  // … and what that had cost, which was not paid again.
 
   Outcome outcome = Outcome::Failed;
   int status = 0;  // What the caller got (499: has gone).
@@ -101,14 +116,62 @@ struct CallRecord {
   bool commit_late = false;  // The answer's end did not wait for its row any longer.
 };
 
-/// What is known before the provider is called, and durable by then where a key is given.
+/// An attempt that is about to leave: what is known of it, so that a crash leaves a trace of it.
 struct OpenRow {
-  std::string call_id{};
-  int attempt = 0;
+  const CallRecord* call = nullptr;  // As far as it has come; its earlier attempts have ended. Read at once.
+  int attempt = 0;                   // 1 for the first.
   std::string upstream{};
+  std::string credential{};
+  std::string model{};                        // As it is called there.
+  std::optional<budget::NanoUsd> reserved{};  // What it may cost at most; nothing: unknown.
+  std::chrono::system_clock::time_point began{};
+  bool durable = false;  // Wait for the commit.
 };
 
-/// Results of asking whether this very job was seen before (design §3, §7).
-enum class Claim : std::uint8_t { Ours };
+using Digest = std::array<std::uint8_t, 32>;  // SHA-256.
+
+/// Asking whether this very job was seen before (design §7).
+struct ClaimAsk {
+  Digest scope{};        // Whose and what: tenant, caller's credential, route, method, path, query, key.
+  Digest fingerprint{};  // Of the body and of the headers that change an answer.
+  std::string key{};     // For people: the Idempotency-Key, or "run_id:…" and "body" where it is derived.
+  std::string tenant{};
+  std::string call_id{};
+  std::chrono::system_clock::time_point now{};
+  std::chrono::milliseconds lease{60'000};
+};
+
+/// A complete success, as it can be given again.
+struct StoredAnswer {
+  int status = 200;
+  classifier::Headers headers{};  // The provider's, and those of ours that stay true (cost, tokens, upstream).
+  std::string body{};             // All bytes; of a stream the events as they came.
+  bool stream = false;
+  std::string call_id{};                  // Of the call that was paid.
+  std::optional<budget::NanoUsd> cost{};  // What it has cost.
+};
+
+struct ClaimAnswer {
+  enum class Kind : std::uint8_t {
+    Ours,       // Never seen, or given up: the claim is taken.
+    Stored,     // `answer`.
+    OtherBody,  // The key was used with another body or other headers.
+    /// It was begun and nobody knows how it ended (`call_id`), or its answer was not kept. The claim is taken over.
+    Unknown,
+    Held,     // Somebody else works on it, until `until` at most.
+    NoStore,  // The store cannot say now.
+  } kind = Kind::Ours;
+  std::shared_ptr<const StoredAnswer> answer{};
+  std::string call_id{};  // Whose claim or answer it is; of Unknown: the earlier call.
+  std::chrono::system_clock::time_point until{};
+};
+
+/// What becomes of a claim with the end of its call, in the same transaction.
+struct OnceOutcome {
+  Digest scope{};
+  std::string call_id{};                         // Whose claim it is: a claim that was taken over is left alone.
+  std::shared_ptr<const StoredAnswer> answer{};  // Null: the claim is given up, the next one begins anew.
+  bool give_once = false;                        // The answer is for the next identical request alone.
+};
 
 }  // namespace ledger

@@ -90,7 +90,8 @@ export async function callgate(port, client, { executable, settings, log }) {
     listen: { data: address, health: address, admin: address },
     upstreams: { [client.upstream]: { url: `http://127.0.0.1:${port}` } },
   };
-  const program = start(executable, ["serve", "--config", write("callgate.yaml", JSON.stringify(config)), ...settings.flatMap((one) => ["--set", one])]);
+  const file = write("callgate.yaml", JSON.stringify(config));
+  const program = start(executable, ["serve", "--config", file, "--set", `store.path=${file}.db`, ...settings.flatMap((one) => ["--set", one])]);
   let said = "";
   program.stderr.on("data", (text) => (said += text));
   const file = log && createWriteStream(log);

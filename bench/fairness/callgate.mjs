@@ -28,7 +28,7 @@ export async function start(executable, config, { settings = [], log } = {}) {
   const file = join(folder, `callgate-${++started}.yaml`);
   // JSON is YAML, too.
   writeFileSync(file, JSON.stringify({ listen: { data: address, health: address, admin: address }, ...config }), { mode: 0o600 });
-  const program = spawn(executable, ["serve", "--config", file, ...settings.flatMap((one) => ["--set", one])], { stdio: ["ignore", "pipe", "pipe"] });
+  const program = spawn(executable, ["serve", "--config", file, "--set", `store.path=${file}.db`, ...settings.flatMap((one) => ["--set", one])], { stdio: ["ignore", "pipe", "pipe"] });
   programs.add(program);
   let said = "";
   program.stderr.on("data", (text) => (said += text));

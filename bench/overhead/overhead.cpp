@@ -265,8 +265,14 @@ class Proxies {
     std::filesystem::remove(log);
     std::optional<std::uint16_t> port;
     Way way;
-    way.process = std::make_shared<Process>(
-        std::vector<std::string>{options_.callgate, "serve", "--config", path("callgate.yaml")}, log, kProxyCore);
+    way.process = std::make_shared<Process>(std::vector<std::string>{options_.callgate,
+                                                                     "serve",
+                                                                     "--config",
+                                                                     path("callgate.yaml"),
+                                                                     "--set",
+                                                                     "store.path=" + path("callgate.db")},
+                                            log,
+                                            kProxyCore);
     wait_until(*way.process, log, [&] { return (port = announced_port(log)).has_value(); });
     way.plain = {*port, "/up"};
     way.tls = {*port, "/ups"};

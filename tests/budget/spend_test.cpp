@@ -676,6 +676,34 @@ void play(bool honest) {
   for (const BudgetState& state : budgets.view(now)) RC_ASSERT(state.held == NanoUsd{});
 }
 
+/// A process that begins again knows what the one before it has spent: today's, this month's and of runs, no other.
+TEST(Budgets, know_what_was_spent_before_they_began) {
+  const SpendLimits limits{.daily = 100_milli, .monthly = 1000_milli, .per_run = 50_milli};
+  Fixture f{limits};
+  f.budgets.restore_spent("search", kNoon - 13h, 7_milli, f.now);       // Yesterday.
+  f.budgets.restore_spent("search", kNoon - 12h, 10_milli, f.now);      // Its first moment.
+  f.budgets.restore_spent("search", kNoon - 31 * 24h, 9_milli, f.now);  // Another month.
+  f.budgets.restore_spent("search", kNoon, 1_milli, f.now);
+  f.budgets.restore_spent("nobody", kNoon, 1_milli, f.now);
+  f.budgets.restore_run("search", "r", 20_milli);
+  f.budgets.restore_grant("search", Period::Day, "", kNoon - 13h, 5_milli, f.now);
+  f.budgets.restore_grant("search", Period::Day, "", kNoon - 1h, 3_milli, f.now);
+  f.budgets.restore_grant("search", Period::Run, "r", kNoon - 50 * 24h, 4_milli, f.now);
+  EXPECT_EQ(f.state(Period::Day).spent, 11_milli);
+  EXPECT_EQ(f.state(Period::Month).spent, 18_milli);
+  EXPECT_EQ(f.state(Period::Run, "r").spent, 20_milli);
+  EXPECT_EQ(f.state(Period::Day).limit, 103_milli);
+  EXPECT_EQ(f.state(Period::Day).granted, 3_milli);
+  EXPECT_EQ(f.state(Period::Run, "r").limit, 54_milli);
+  EXPECT_EQ(f.look(93_milli).kind, Kind::Spent);
+  EXPECT_EQ(f.look(92_milli).kind, Kind::Yes);
+  EXPECT_EQ(f.look(35_milli, "r").kind, Kind::Spent);
+  f.spend(2_milli, "r");
+  EXPECT_EQ(f.state(Period::Run, "r").spent, 22_milli);
+  f.now += 24h;
+  EXPECT_EQ(f.state(Period::Day).spent, 0_milli);
+}
+
 RC_GTEST_PROP(Budgets, never_overspend_where_worst_cases_are_true, ()) { play(true); }
 RC_GTEST_PROP(Budgets, are_what_a_plain_list_of_all_that_happened_adds_up_to, ()) { play(false); }
 

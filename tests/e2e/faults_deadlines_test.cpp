@@ -180,7 +180,7 @@ TEST(Clocks, the_deadline_bounds_waiting_and_backing_off_too) {
   house.provider.release("door");
   EXPECT_EQ(running.read_response().status, 200);
   EXPECT_EQ(house.call_line().at("outcome"), "answered");
-  EXPECT_EQ(house.figure("callgate_queue_depth"), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_queue_depth"), 0);
 
   // A backoff that would end behind the deadline is not begun.
   house.provider.script(R"([{"answer": {"status": 503, "headers": [["retry-after", "3"]]}}])");
@@ -279,7 +279,7 @@ TEST(Clocks, odd_deadlines_are_met_or_refused_and_never_misread) {
     const Response answer = house.chat(kUnary, {{"Callgate-Deadline", "1ms"}});
     EXPECT_TRUE(answer.status == 504 || answer.status == 200) << answer.status;
   }
-  EXPECT_EQ(house.figure("callgate_calls_in_flight"), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_calls_in_flight"), 0);
 }
 
 TEST(Clocks, odd_timeouts_of_sdks_are_passed_on_and_bound_nothing) {

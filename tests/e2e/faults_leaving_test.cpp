@@ -76,13 +76,14 @@ TEST(Faults, F27_who_goes_away_stops_the_providers_work) {
         EXPECT_NE(by, "us") << "its socket was closed";
         EXPECT_TRUE(line.at("attempts").at(0).at("possibly_billed").get<bool>());
       }
-      EXPECT_EQ(house.figure("callgate_calls_total", "outcome=\"cancelled\""), ++cancelled);
+      ++cancelled;
+      EXPECT_EQ(house.awaited(cancelled, "callgate_calls_total", "outcome=\"cancelled\""), cancelled);
     }
   }
   // Nothing of the two that backed off comes later.
   support::dawdle(1'200ms);
   EXPECT_EQ(house.requests(), 1);
-  EXPECT_EQ(house.figure("callgate_calls_in_flight"), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_calls_in_flight"), 0);
 }
 
 TEST(Faults, F29_a_slow_reader_slows_the_provider_and_fills_no_memory) {
@@ -207,7 +208,7 @@ TEST(Faults, F31_a_stop_signal_lets_what_flies_land_and_takes_nothing_new) {
   EXPECT_LT(Clock::now() - before, 1s);
   EXPECT_EQ(http_get(house.callgate.health_url() + "/readyz").status, 503);
   EXPECT_EQ(http_get(house.callgate.health_url() + "/livez").status, 200);
-  EXPECT_EQ(house.figure("callgate_draining"), 1);
+  EXPECT_EQ(house.awaited(1, "callgate_draining"), 1);
   EXPECT_THROW(RawClient{house.callgate.data_port()}, support::Failed) << "nothing new is taken in";
 
   support::dawdle(500ms);

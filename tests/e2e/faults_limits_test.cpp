@@ -126,7 +126,7 @@ TEST(Faults, F22_every_ending_gives_its_slot_back) {
   EXPECT_EQ(watch.lowest, 0) << "never negative";
   EXPECT_FALSE(watch.missing);
   EXPECT_GT(watch.looks, 10);
-  EXPECT_EQ(house.figure("callgate_queue_depth"), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_queue_depth"), 0);
   EXPECT_TRUE(eventually([&] { return house.figure("callgate_upstream_exchanges") == 0; }));
 
   // Four at once, on either upstream that was in use.
@@ -161,8 +161,8 @@ TEST(Faults, F23_waiting_for_a_slot_has_a_limit_of_its_own) {
   EXPECT_GE(took, 990ms);
   EXPECT_LT(took, 3s);
   EXPECT_EQ(house.requests(), 4) << "none of them reached the provider";
-  EXPECT_EQ(house.figure("callgate_queue_depth"), 0);
-  EXPECT_EQ(house.figure("callgate_refusals_total"), 20);
+  EXPECT_EQ(house.awaited(0, "callgate_queue_depth"), 0);
+  EXPECT_EQ(house.awaited(20, "callgate_refusals_total"), 20);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(house.call_line().at("reason"), "queue_wait");
 }
 
@@ -188,9 +188,9 @@ TEST(Faults, F24_faults_and_hang_ups_of_callers_are_not_the_upstreams) {
   }
   house.provider.wait("open_requests=0", 2s);
   EXPECT_TRUE(eventually([&] { return house.figure("callgate_calls_total", "outcome=\"cancelled\"") == 50; }));
-  EXPECT_EQ(house.figure("callgate_streams_broken_total", "side=\"caller\""), 50) << "counted apart";
-  EXPECT_EQ(house.figure("callgate_streams_broken_total", "side=\"upstream\""), 0);
-  EXPECT_EQ(house.figure("callgate_calls_total", "outcome=\"failed\""), 50);
+  EXPECT_EQ(house.awaited(50, "callgate_streams_broken_total", "side=\"caller\""), 50) << "counted apart";
+  EXPECT_EQ(house.awaited(0, "callgate_streams_broken_total", "side=\"upstream\""), 0);
+  EXPECT_EQ(house.awaited(50, "callgate_calls_total", "outcome=\"failed\""), 50);
   EXPECT_EQ(house.figure("callgate_attempts_total", "class=\"timeout\"") +
                 house.figure("callgate_attempts_total", "class=\"network\"") +
                 house.figure("callgate_attempts_total", "class=\"server_error\""),

@@ -62,8 +62,8 @@ TEST(Faults, F01_a_broken_stream_is_not_begun_again) {
   EXPECT_EQ(line.at("class"), "network");
   EXPECT_EQ(line.at("reason"), "answer_started");
   EXPECT_EQ(line.at("attempts").size(), 1u);
-  EXPECT_EQ(house.figure("callgate_streams_broken_total", "side=\"upstream\""), 1);
-  EXPECT_EQ(house.figure("callgate_retries_total"), 0);
+  EXPECT_EQ(house.awaited(1, "callgate_streams_broken_total", "side=\"upstream\""), 1);
+  EXPECT_EQ(house.awaited(0, "callgate_retries_total"), 0);
 }
 
 TEST(Faults, F02_an_account_without_credit_is_not_asked_again) {
@@ -105,8 +105,8 @@ TEST(Faults, F02_an_account_without_credit_is_not_asked_again) {
       ++exhausted;
     }
   }
-  EXPECT_EQ(house.figure("callgate_attempts_total", "class=\"quota_exhausted\""), exhausted);
-  EXPECT_EQ(house.figure("callgate_retries_total", "class=\"quota_exhausted\""), 0);
+  EXPECT_EQ(house.awaited(exhausted, "callgate_attempts_total", "class=\"quota_exhausted\""), exhausted);
+  EXPECT_EQ(house.awaited(0, "callgate_retries_total", "class=\"quota_exhausted\""), 0);
 }
 
 TEST(Faults, F03_a_prompt_that_is_too_long_hurts_nobody_else) {
@@ -127,8 +127,8 @@ TEST(Faults, F03_a_prompt_that_is_too_long_hurts_nobody_else) {
   EXPECT_EQ(line.at("level"), "info") << "a fault of the caller is no news for an operator";
   for (int i = 0; i < 10; ++i) EXPECT_EQ(house.chat(kUnary, {{"Callgate-Tenant", "b"}}).status, 200);
   EXPECT_EQ(house.requests(), 11);
-  EXPECT_EQ(house.figure("callgate_retries_total"), 0);
-  EXPECT_EQ(house.figure("callgate_breaker_transitions_total"), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_retries_total"), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_breaker_transitions_total"), 0);
 }
 
 TEST(Faults, F04_no_attempt_begins_that_cannot_fit_the_deadline) {
@@ -199,8 +199,8 @@ TEST(Faults, F05_what_may_have_been_charged_is_flagged_and_closed_before_it_is_r
     EXPECT_TRUE(attempts.at(i).at("status").is_null());
   }
   EXPECT_FALSE(attempts.at(2).at("possibly_billed").get<bool>());
-  EXPECT_EQ(house.figure("callgate_possibly_billed_attempts_total"), 2);
-  EXPECT_EQ(house.figure("callgate_tokens_total", "kind=\"input\""), 9) << "what was reported, once";
+  EXPECT_EQ(house.awaited(2, "callgate_possibly_billed_attempts_total"), 2);
+  EXPECT_EQ(house.awaited(9, "callgate_tokens_total", "kind=\"input\""), 9) << "what was reported, once";
 }
 
 TEST(Faults, F05_a_timeout_is_not_repeated_where_that_is_switched_off) {
@@ -261,8 +261,8 @@ TEST(Faults, F06_who_was_throttled_together_does_not_come_back_together) {
         std::ranges::upper_bound(returns, returns[i] + 20.0) - returns.begin() - static_cast<std::ptrdiff_t>(i);
     EXPECT_LE(in_slice, static_cast<std::ptrdiff_t>(kCalls / 3)) << "within 20 ms from " << returns[i];
   }
-  EXPECT_EQ(house.figure("callgate_backoff_wait_seconds_count", "source=\"retry_after\""), kCalls);
-  EXPECT_EQ(house.figure("callgate_retries_total", "class=\"rate_limited\""), kCalls);
+  EXPECT_EQ(house.awaited(kCalls, "callgate_backoff_wait_seconds_count", "source=\"retry_after\""), kCalls);
+  EXPECT_EQ(house.awaited(kCalls, "callgate_retries_total", "class=\"rate_limited\""), kCalls);
 }
 
 TEST(Faults, F07_a_final_refusal_keeps_status_body_and_id) {
@@ -310,7 +310,7 @@ TEST(Faults, F08_a_hint_beyond_what_we_wait_goes_back_at_once_and_unchanged) {
   EXPECT_EQ(answer.header("callgate-retry-after-ms"), "171000");
   EXPECT_EQ(house.requests(), 1);
   EXPECT_EQ(house.call_line().at("reason"), "hint_too_long");
-  EXPECT_EQ(house.figure("callgate_retries_denied_total", "reason=\"hint_too_long\""), 1);
+  EXPECT_EQ(house.awaited(1, "callgate_retries_denied_total", "reason=\"hint_too_long\""), 1);
 }
 
 TEST(Faults, F09_a_hint_is_understood_in_every_form) {
@@ -397,7 +397,7 @@ TEST(Faults, F10_every_refusal_that_time_will_cure_says_when) {
   const Response waited = waiting.read_response();
   EXPECT_EQ(waited.status, 429);
   says_when(waited, "callgate_queue_wait");
-  EXPECT_EQ(house.figure("callgate_refusals_total"), 2);
+  EXPECT_EQ(house.awaited(2, "callgate_refusals_total"), 2);
 
   // Too much in memory: one body fits, two do not.
   House small{{}, "limits: {body_bytes: 1MiB, buffered_bytes: 1MiB}\n"};

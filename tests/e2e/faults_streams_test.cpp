@@ -162,7 +162,7 @@ TEST(Faults, F14_a_stall_after_the_first_token_ends_and_frees_all_it_held) {
     EXPECT_EQ(line.at("class"), "timeout");
     EXPECT_EQ(line.at("reason"), "answer_started");
     EXPECT_EQ(line.at("attempts").at(0).at("detail"), "silence for longer than timeouts.idle");
-    EXPECT_EQ(house.figure("callgate_streams_broken_total", "side=\"upstream\""), 1);
+    EXPECT_EQ(house.awaited(1, "callgate_streams_broken_total", "side=\"upstream\""), 1);
     EXPECT_TRUE(support::eventually([&] { return house.figure("callgate_upstream_exchanges") == 0; }));
   }
 }
@@ -250,7 +250,7 @@ TEST(Faults, F16_usage_is_known_and_the_extra_chunk_is_for_who_asked) {
     ask(path, body);
     EXPECT_EQ(sent(), body);
   }
-  EXPECT_EQ(house.figure("callgate_usage_missing_total"), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_usage_missing_total"), 0);
 }
 
 TEST(Faults, F17_what_was_not_reported_is_unknown_and_a_reported_zero_is_zero) {
@@ -271,7 +271,7 @@ TEST(Faults, F17_what_was_not_reported_is_unknown_and_a_reported_zero_is_zero) {
   EXPECT_EQ(line.at("outcome"), "failed");
   EXPECT_TRUE(line.at("usage").is_null()) << "no guess is told as a fact";
   EXPECT_TRUE(line.at("attempts").at(0).at("possibly_billed").get<bool>());
-  EXPECT_EQ(house.figure("callgate_usage_missing_total"), 1);
+  EXPECT_EQ(house.awaited(1, "callgate_usage_missing_total"), 1);
   EXPECT_EQ(tokens(), 0);
 
   house.provider.script(R"([{"answer": {"usage": {"input": 0, "output": 0}}}])");
@@ -281,7 +281,7 @@ TEST(Faults, F17_what_was_not_reported_is_unknown_and_a_reported_zero_is_zero) {
   ASSERT_TRUE(line.at("usage").is_object());
   EXPECT_EQ(line.at("usage").at("input"), 0);
   EXPECT_EQ(line.at("usage").at("output"), 0);
-  EXPECT_EQ(house.figure("callgate_usage_missing_total"), 1);
+  EXPECT_EQ(house.awaited(1, "callgate_usage_missing_total"), 1);
 }
 
 TEST(Faults, F19_an_offer_of_compression_garbles_neither_answer_nor_usage) {

@@ -214,8 +214,14 @@ TEST(Reload, a_config_map_s_link_swap_is_seen) {
   };
   version("..2026_1", 5);
   fs::create_symlink("..data/callgate.yaml", root / "callgate.yaml");
-  support::Process process{
-      {CALLGATE_EXE, "serve", "--config", (root / "callgate.yaml").string(), "--set", "listen.admin=127.0.0.1:0"}};
+  support::Process process{{CALLGATE_EXE,
+                            "serve",
+                            "--config",
+                            (root / "callgate.yaml").string(),
+                            "--set",
+                            "listen.admin=127.0.0.1:0",
+                            "--set",
+                            "store.path=:memory:"}};
   const std::string admin = "http://" + process.json_line("listening").at("admin").get<std::string>();
   for (int i = 2; i <= 4; ++i) {
     version("..2026_" + std::to_string(i), 5 * i);
@@ -278,7 +284,9 @@ TEST(Reload, without_a_file_has_nothing_to_read_and_says_so) {
                             "--set",
                             "listen.health=127.0.0.1:0",
                             "--set",
-                            "listen.admin=127.0.0.1:0"}};
+                            "listen.admin=127.0.0.1:0",
+                            "--set",
+                            "store.path=:memory:"}};
   const std::string admin = "http://" + process.json_line("listening").at("admin").get<std::string>();
   EXPECT_EQ(Json::parse(http("POST", admin + "/v1/reload").body).at("result"), "unchanged");
 }
@@ -724,6 +732,8 @@ TEST(Signals, before_callgate_listens_do_not_kill_it) {
                                          "--config",
                                          "-",
                                          "--set",
+                                         "store.path=:memory:",
+                                         "--set",
                                          "listen.data=127.0.0.1:0",
                                          "--set",
                                          "listen.health=127.0.0.1:0",
@@ -759,6 +769,8 @@ TEST(Admin, a_taken_port_is_named_with_the_mend) {
                            "listen.data=127.0.0.1:0",
                            "--set",
                            "listen.health=127.0.0.1:0",
+                           "--set",
+                           "store.path=:memory:",
                            "--set",
                            "listen.admin=" + address}};
   EXPECT_EQ(second.wait(), 1);

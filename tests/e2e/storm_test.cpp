@@ -73,6 +73,9 @@ struct TwoHouses {
   [[nodiscard]] double figure(std::string_view name, std::string_view labels = {}) const {
     return support::metric(support::http_get(callgate->health_url() + "/metrics").body, name, labels);
   }
+  [[nodiscard]] double awaited(double expected, std::string_view name, std::string_view labels = {}) const {
+    return support::awaited(expected, [&] { return figure(name, labels); });
+  }
   Json call_line() { return callgate->process().json_line("call"); }
   [[nodiscard]] Json admin(const std::string& path) const {
     return Json::parse(support::http_get(callgate->admin_url() + path).body);
@@ -155,7 +158,7 @@ TEST(Faults, F34_a_rotated_key_is_used_without_a_restart_and_a_bad_file_changes_
   houses.write_key("main", "two lines\nare no key");
   EXPECT_EQ(houses.callgate->process().json_line("key_unreadable").at("credential"), "main");
   EXPECT_EQ(houses.call("eu").status, 200);
-  EXPECT_EQ(houses.figure("callgate_key_file_good", "credential=\"main\""), 0);
+  EXPECT_EQ(houses.awaited(0, "callgate_key_file_good", "credential=\"main\""), 0);
   const Json seen = houses.eu.seen();
   ASSERT_EQ(seen.size(), 3u);
   EXPECT_EQ(header_of(seen[0], "authorization"), "Bearer sk-main-0123456789");
@@ -188,7 +191,7 @@ TEST(Credentials, of_two_keys_one_without_money_no_caller_sees_it) {
   EXPECT_EQ(line.at("attempts").at(1).at("credential"), "second");
   ASSERT_TRUE(
       eventually([&] { return houses.figure("callgate_credential_quarantined", "credential=\"main\"") == 1; }));
-  EXPECT_EQ(houses.figure("callgate_credentials_usable", "upstream=\"eu\""), 1);
+  EXPECT_EQ(houses.awaited(1, "callgate_credentials_usable", "upstream=\"eu\""), 1);
 
   // Another key in its file frees it at once.
   houses.write_key("main", "sk-rich-0123456789");
@@ -299,9 +302,9 @@ TEST(Memo, an_identical_call_gets_the_remembered_failure_and_the_provider_is_spa
   EXPECT_EQ(again.header("x-should-retry"), "false");
   EXPECT_NE(again.header("callgate-call-id"), first.header("callgate-call-id"));
   EXPECT_EQ(houses.first.seen().size(), 2u) << "no new attempt";
-  EXPECT_EQ(houses.figure("callgate_memo_answers_total", "upstream=\"first\""), 1);
-  EXPECT_EQ(houses.figure("callgate_caller_retries_total", "seen_by=\"sdk\""), 1);
-  EXPECT_EQ(houses.figure("callgate_caller_retries_total", "seen_by=\"memo\""), 1);
+  EXPECT_EQ(houses.awaited(1, "callgate_memo_answers_total", "upstream=\"first\""), 1);
+  EXPECT_EQ(houses.awaited(1, "callgate_caller_retries_total", "seen_by=\"sdk\""), 1);
+  EXPECT_EQ(houses.awaited(1, "callgate_caller_retries_total", "seen_by=\"memo\""), 1);
 
   EXPECT_EQ(houses.call("first", kUnary, {{"Callgate-Run-Id", "job-2"}}).header("callgate-source"), "provider")
       << "another job is never refused by a neighbour's failure";
@@ -387,8 +390,8 @@ TEST(Breaker, an_upstream_that_keeps_failing_is_left_alone_and_comes_back) {
   EXPECT_EQ(houses.call("first", kUnary, {{"Callgate-Lane", "bulk"}}).status, 200);
   EXPECT_EQ(houses.callgate->process().json_line("breaker_closed").at("model"), "gpt-5");
   EXPECT_EQ(houses.call("first", kUnary, {{"Callgate-Lane", "interactive"}}).status, 200);
-  EXPECT_EQ(houses.figure("callgate_breaker_transitions_total", "to=\"opened\""), 1);
-  EXPECT_EQ(houses.figure("callgate_breaker_transitions_total", "to=\"closed\""), 1);
+  EXPECT_EQ(houses.awaited(1, "callgate_breaker_transitions_total", "to=\"opened\""), 1);
+  EXPECT_EQ(houses.awaited(1, "callgate_breaker_transitions_total", "to=\"closed\""), 1);
 }
 
 TEST(Breaker, every_ending_of_a_probe_gives_its_place_back) {
@@ -421,7 +424,7 @@ TEST(Faults, F24_no_fault_of_a_caller_opens_a_breaker) {
   houses.first.script(
       R"([{"answer": {"status": 400, "json": {"error": {"message": "no", "type": "invalid_request_error"}}}}])");
   for (int i = 0; i < 20; ++i) EXPECT_EQ(houses.call("first").status, 400);
-  EXPECT_EQ(houses.figure("callgate_breaker_transitions_total"), 0);
+  EXPECT_EQ(houses.awaited(0, "callgate_breaker_transitions_total"), 0);
 }
 
 TEST(RetryBudget, retries_stay_a_share_of_the_traffic) {
@@ -434,7 +437,7 @@ TEST(RetryBudget, retries_stay_a_share_of_the_traffic) {
     EXPECT_EQ(answer.status, 503);
   }
   EXPECT_EQ(houses.first.seen().size(), 8u) << "five calls and three retries";
-  EXPECT_EQ(houses.figure("callgate_retries_denied_total", "reason=\"retry_budget\""), 4);
+  EXPECT_EQ(houses.awaited(4, "callgate_retries_denied_total", "reason=\"retry_budget\""), 4);
 }
 
 TEST(RetryBudget, another_upstream_is_no_retry_for_it) {

@@ -71,6 +71,9 @@ struct Tenanted {
     return std::to_string(answer.status) + " " + code;
   }
   [[nodiscard]] std::string scrape() const { return support::http_get(callgate.health_url() + "/metrics").body; }
+  [[nodiscard]] double awaited(double expected, std::string_view name, std::string_view labels = {}) const {
+    return support::awaited(expected, [&] { return support::metric(scrape(), name, labels); });
+  }
 
   FakeProvider provider{};
   Callgate callgate;
@@ -121,8 +124,8 @@ TEST(TenantsE2e, an_issued_key_in_any_slot_is_its_tenant_and_never_reaches_a_pro
       EXPECT_EQ(house.callgate.process().err().find(piece), std::string::npos);
     }
   }
-  EXPECT_EQ(metric(scrape, "callgate_calls_total", "tenant=\"a\""), 4);
-  EXPECT_EQ(metric(scrape, "callgate_requests_refused_total", "code=\"callgate_unknown_key\""), 3);
+  EXPECT_EQ(house.awaited(4, "callgate_calls_total", "tenant=\"a\""), 4);
+  EXPECT_EQ(house.awaited(3, "callgate_requests_refused_total", "code=\"callgate_unknown_key\""), 3);
 }
 
 TEST(TenantsE2e, an_error_is_in_the_dialect_s_words_and_holds_no_key) {
@@ -163,7 +166,7 @@ TEST(TenantsE2e, a_name_is_believed_on_this_machine_and_unknown_ones_are_the_def
   const Json seen = house.provider.seen();
   EXPECT_EQ(seen.size(), 3U);
   EXPECT_EQ(seen.dump().find("allgate-"), std::string::npos) << "ours stay here";
-  EXPECT_EQ(metric(house.scrape(), "callgate_calls_total", "tenant=\"nobody\""), 0);
+  EXPECT_EQ(house.awaited(0, "callgate_calls_total", "tenant=\"nobody\""), 0);
 }
 
 TEST(TenantsE2e, the_lane_is_the_call_s_or_the_tenant_s) {
@@ -248,20 +251,19 @@ TEST(TenantsE2e, F39_what_is_remembered_is_one_tenant_s_alone) {
   lane.emplace_back("Callgate-Lane", "backfill");
   EXPECT_EQ(source(lane), "provider") << "another lane has another patience";
   EXPECT_EQ(house.provider.stats().at("requests"), 4);
-  const std::string scrape = house.scrape();
-  EXPECT_EQ(metric(scrape, "callgate_caller_retries_total", "seen_by=\"memo\",tenant=\"a\""), 2);
-  EXPECT_EQ(metric(scrape, "callgate_caller_retries_total", "seen_by=\"memo\",tenant=\"b\""), 1);
+  EXPECT_EQ(house.awaited(2, "callgate_caller_retries_total", "seen_by=\"memo\",tenant=\"a\""), 2);
+  EXPECT_EQ(house.awaited(1, "callgate_caller_retries_total", "seen_by=\"memo\",tenant=\"b\""), 1);
 }
 
 TEST(TenantsE2e, metrics_may_leave_tenants_out_and_a_reload_changes_that) {
   Tenanted house{"metrics: {tenant_label: false}\n"};
   EXPECT_EQ(house.whose({{"Callgate-Tenant", "a"}}), "a") << "the log tells still";
-  EXPECT_EQ(metric(house.scrape(), "callgate_calls_total", "tenant=\"_other\""), 1);
-  EXPECT_EQ(metric(house.scrape(), "callgate_calls_total", "tenant=\"a\""), 0);
+  EXPECT_EQ(house.awaited(1, "callgate_calls_total", "tenant=\"_other\""), 1);
+  EXPECT_EQ(house.awaited(0, "callgate_calls_total", "tenant=\"a\""), 0);
   house.callgate.write_config(house.yaml("  late: {}\nmetrics: {tenant_label: true}\n"));
   EXPECT_EQ(http("POST", house.callgate.admin_url() + "/v1/reload").status, 200);
   EXPECT_EQ(house.whose({{"Callgate-Tenant", "late"}}), "late");
-  EXPECT_EQ(metric(house.scrape(), "callgate_calls_total", "tenant=\"late\""), 1);
+  EXPECT_EQ(house.awaited(1, "callgate_calls_total", "tenant=\"late\""), 1);
 }
 
 TEST(TenantsE2e, others_reach_callgate_only_with_keys) {

@@ -235,7 +235,7 @@ class Storm {
       EXPECT_EQ(one->record.attempts.size(), static_cast<std::size_t>(one->attempts)) << one->name;
     }
     EXPECT_EQ(ledger_.ended.size(), calls_.size()) << "a row for each, once";
-    EXPECT_EQ(ledger_.rows.open_rows(), 0u);
+    EXPECT_EQ(ledger_.open_rows(), 0u);
     EXPECT_EQ(admission_->in_use("a"), 0);
     EXPECT_EQ(admission_->in_use("b"), 0);
     EXPECT_EQ(admission_->waiting(), 0u);

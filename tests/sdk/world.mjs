@@ -78,6 +78,7 @@ export async function start({ upstreams = {}, limits = {}, memo = "0s" } = {}) {
     breaker: { min_calls: 1000000, consecutive: 1000000 },
     stream: { heartbeat: "1s" },
     limits: { body_bytes: "32MiB", ...limits },
+    store: { path: join(folder, "callgate.db") },
   };
   writeFileSync(config, JSON.stringify(settings), { mode: 0o600 });
   const callgate = new Program(process.env.CALLGATE_EXE, ["serve", "--config", config]);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/harness.h"
+#include "tests/support/pace.h"
 
 namespace support {
 
@@ -88,6 +89,9 @@ struct House {
   [[nodiscard]] std::string scrape() const { return http_get(callgate.health_url() + "/metrics").body; }
   [[nodiscard]] double figure(std::string_view name, std::string_view labels = {}) const {
     return metric(scrape(), name, labels);
+  }
+  [[nodiscard]] double awaited(double expected, std::string_view name, std::string_view labels = {}) const {
+    return support::awaited(expected, [&] { return figure(name, labels); });
   }
   [[nodiscard]] int requests() const { return provider.stats().at("requests").get<int>(); }
 

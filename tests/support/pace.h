@@ -20,4 +20,13 @@ bool eventually(const Condition& holds, std::chrono::milliseconds patience = std
   return true;
 }
 
+/// What `look` finds once it is what is expected, or when patience ends. For counts of a call's end, which come after
+/// its answer.
+template <typename Look>
+double awaited(double expected, const Look& look) {
+  double last = look();
+  (void)eventually([&] { return (last = look()) == expected; });
+  return last;
+}
+
 }  // namespace support

@@ -5,11 +5,11 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "gateway/memory_ledger.h"
 #include "tests/support/sim_runtime.h"
 
 /// What a provider does, in order; `after` counts from the step before.
@@ -193,30 +193,41 @@ class SimCaller final : public gateway::Caller {
   bool begun_ = false;
 };
 
-/// The in-memory ledger, with the disk's moods.
+/// A ledger without a disk, but with its moods.
 class SimLedger final : public gateway::Ledger {
  public:
   explicit SimLedger(SimRuntime& runtime) : runtime_(runtime), pause_(runtime.io()) {}
 
-  gateway::task<gateway::Claim> claim(const gateway::CallRecord& record, gateway::Signal& signal) override {
+  gateway::task<ledger::ClaimAnswer> claim(ledger::ClaimAsk) override {
     if (throws_on_claim) throw std::runtime_error("claim is broken");
-    co_return co_await rows.claim(record, signal);
+    co_return claim_answer;
   }
-  gateway::task<void> open(const gateway::OpenRow& row, gateway::Signal& signal) override {
+  void forget_claim(const ledger::Digest&, const std::string& call_id) override { forgotten.push_back(call_id); }
+  gateway::task<void> open(const gateway::OpenRow& row) override {
     if (throws_on_open) throw std::runtime_error("open is broken");
-    co_await rows.open(row, signal);
+    open_.insert(row.call->id);
+    opened.push_back(row.attempt);
+    co_return;
   }
-  gateway::task<bool> end(const gateway::CallRecord& record) override {
+  gateway::task<bool> end(const gateway::CallRecord& record, std::optional<ledger::OnceOutcome> once) override {
     if (throws_on_end) throw std::runtime_error("end is broken");
     const gateway::TimePoint until = runtime_.now() + end_takes;
     while (runtime_.now() < until) co_await runtime_.wait(pause_, until);
     ended.push_back(record);
+    outcomes.push_back(std::move(once));
     ended_at = runtime_.now();
-    co_return co_await rows.end(record);
+    open_.erase(record.id);
+    co_return true;
   }
 
-  gateway::MemoryLedger rows{};
+  /// Calls with an attempt under way.
+  [[nodiscard]] std::size_t open_rows() const { return open_.size(); }
+
+  ledger::ClaimAnswer claim_answer{};
+  std::vector<std::string> forgotten{};
+  std::vector<int> opened{};
   std::vector<gateway::CallRecord> ended{};
+  std::vector<std::optional<ledger::OnceOutcome>> outcomes{};
   gateway::TimePoint ended_at{};
   std::chrono::milliseconds end_takes{0};
   bool throws_on_claim = false;
@@ -226,4 +237,5 @@ class SimLedger final : public gateway::Ledger {
  private:
   SimRuntime& runtime_;
   gateway::Signal pause_;
+  std::set<std::string, std::less<>> open_{};
 };

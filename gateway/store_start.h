@@ -1,0 +1,38 @@
+#pragma once
+// How does the process begin to remember: which store, and what of the time before it counts again?
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "gateway/admission.h"
+#include "gateway/config.h"
+#include "ledger/store.h"
+
+namespace gateway {
+
+struct OpenedStore {
+  std::unique_ptr<ledger::Store> store{};
+  /// Why it is not the file that was asked for; empty: it is. With on_failure: serve only.
+  std::string trouble{};
+};
+
+/// Opens the file; with store.on_failure: serve memory takes its place where there can be none. Throws
+/// std::runtime_error, with the mend, for what must not be served over: another callgate's file, one of a newer
+/// version, a payload key that cannot be read and, with on_failure: refuse, everything.
+[[nodiscard]] OpenedStore open_store(const Config& config, const Environment& environment);
+
+/// Whose money is limited under `now` in a way that it was not under `before`, and is not counted yet. To be asked
+/// before `now` comes into force.
+struct MoneyToRestore {
+  std::set<std::string, std::less<>> tenants{};  // Day and month.
+  std::set<std::string, std::less<>> runs{};     // Tenants; those of their runs that are not counted yet.
+};
+[[nodiscard]] MoneyToRestore money_to_restore(const Config* before, const Config& now, DispatchAdmission& admission);
+
+/// Blocks for a moment. Empty: done; else what could not be read, for people: then budgets begin at nothing.
+[[nodiscard]] std::string restore_pauses(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime);
+[[nodiscard]] std::string restore_money(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime,
+                                        const MoneyToRestore& wanted);
+
+}  // namespace gateway

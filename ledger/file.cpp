@@ -1,0 +1,277 @@
+#include "ledger/file.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "ledger/schema.h"
+
+namespace ledger {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+Problem unusable(std::string text) { return {Problem::Kind::Unusable, std::move(text)}; }
+
+std::string errno_text() { return std::strerror(errno); }
+
+/// Each memory database is one of its own, though its two connections find it by name.
+std::string memory_name() {
+  static std::atomic<int> count{0};
+  return ":memory:callgate-" + std::to_string(++count);
+}
+
+/// SQLite gives its log and index the same mode as the file has.
+std::expected<void, Problem> create(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd >= 0) {
+    ::close(fd);
+    return {};
+  }
+  const std::string why = errno_text();
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  std::string mend = "see its permissions";
+  if (errno == ENOENT) mend = "make the folder " + folder + " first";
+  if (errno == EROFS) mend = "the file system is mounted read-only; set store.path to one that is not";
+  if (errno == EISDIR) mend = "store.path must name a file";
+  return std::unexpected(unusable(path + ": cannot be opened for writing (" + why + "): " + mend));
+}
+
+void set_up(Database& database, const StoreOptions& options, bool in_memory) {
+  // A page that is not as it should be is told, not used.
+  database.run("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY");
+  // Deleted answers leave nothing readable where that costs no extra writing.
+  database.run("PRAGMA secure_delete = FAST");
+  if (in_memory) return;
+  const std::optional<std::string> mode = database.text("PRAGMA journal_mode = WAL");
+  if (mode != "wal") throw SqlError(SQLITE_CANTOPEN, "this file system cannot hold a write-ahead log");
+  set_durability(database, options.commit);
+  // Once less is in the log, it does not keep its greatest size.
+  database.run("PRAGMA journal_size_limit = 33554432");
+  database.count_log_pages();
+}
+
+/// Before anything is changed there.
+std::expected<void, Problem> known(Database& database, const std::string& path) {
+  const std::int64_t version = database.number("PRAGMA user_version").value_or(0);
+  const bool ours = database.number("PRAGMA application_id").value_or(0) == kApplicationId;
+  if (!ours && database.number("SELECT count(*) FROM sqlite_schema").value_or(0) != 0) {
+    return std::unexpected(
+        unusable(path + ": this is another program's database; set store.path to a file of callgate's own"));
+  }
+  if (version > kSchemaVersion) {
+    return std::unexpected(Problem{Problem::Kind::Newer,
+                                   path + ": written by a newer callgate (schema " + std::to_string(version) +
+                                       ", this one knows " + std::to_string(kSchemaVersion) +
+                                       "): use that version, or its backup from before the upgrade"});
+  }
+  return {};
+}
+
+/// One transaction, so that a crash leaves no half of a schema.
+void migrate(Database& database) {
+  if (database.number("PRAGMA user_version").value_or(0) == kSchemaVersion) return;
+  Transaction transaction(database, Transaction::Kind::Write);
+  database.run(std::string{schema_sql()});
+  database.run("PRAGMA application_id = " + std::to_string(kApplicationId));
+  database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion));
+  transaction.commit();
+}
+
+/// "20261130T094500Z"
+std::string stamp(std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%SZ", &parts)};
+}
+
+/// With its log, which may hold what the file lacks.
+std::expected<std::string, Problem> set_aside(const std::string& path, std::chrono::system_clock::time_point now) {
+  std::string to = path + ".broken-" + stamp(now);
+  for (int i = 2; std::filesystem::exists(to) && i < 1'000; ++i) {
+    to = path + ".broken-" + stamp(now) + "-" + std::to_string(i);
+  }
+  for (const char* ending : {"-shm", "-wal", ""}) {
+    std::error_code error;
+    if (!std::filesystem::exists(path + ending, error)) continue;
+    std::filesystem::rename(path + ending, to + ending, error);
+    if (error) {
+      return std::unexpected(Problem{
+          Problem::Kind::Broken,
+          path + ending + ": is damaged and cannot be set aside (" + error.message() + "): move it away by hand"});
+    }
+  }
+  return to;
+}
+
+struct Deadline {
+  steady_clock::time_point at{};
+};
+
+int past(void* deadline) { return steady_clock::now() >= static_cast<Deadline*>(deadline)->at ? 1 : 0; }
+
+std::expected<OpenFile, Problem> open_once(const StoreOptions& options, const std::string& path, bool in_memory,
+                                           std::string& broken) {
+  OpenFile file;
+  file.path = path;
+  try {
+    file.database = std::make_unique<Database>(path, Database::Open::Write);
+    const std::expected<void, Problem> ours = known(*file.database, path);
+    if (!ours) return std::unexpected(ours.error());
+    set_up(*file.database, options, in_memory);
+    const Inspection found = inspect(*file.database, 1, kCheckFor);
+    if (!found.wrong.empty()) {
+      broken = found.wrong.front();
+      return std::unexpected(Problem{});
+    }
+    migrate(*file.database);
+    return file;
+  } catch (const SqlError& error) {
+    if (error.of_the_file()) {
+      broken = error.what();
+      return std::unexpected(Problem{});
+    }
+    return std::unexpected(unusable(trouble_text(path, error)));
+  }
+}
+
+}  // namespace
+
+std::expected<FileLock, Problem> FileLock::take(const std::string& path) {
+  const std::string name = path + "-lock";
+  const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return std::unexpected(unusable(name + ": cannot be opened for writing (" + errno_text() +
+                                    "): store.path must be in a folder that callgate may write to"));
+  }
+  FileLock lock(fd);
+  std::array<char, 32> text{};
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return std::unexpected(unusable(name + ": cannot be locked (" + errno_text() + ")"));
+    const ssize_t size = ::pread(fd, text.data(), text.size() - 1, 0);
+    std::string pid(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+    while (!pid.empty() && pid.back() == '\n') pid.pop_back();
+    return std::unexpected(Problem{Problem::Kind::InUse,
+                                   path + ": another callgate works with it" +
+                                       (pid.empty() ? std::string{} : " (process " + pid + ")") +
+                                       ": stop that one, or give this one a store.path of its own"});
+  }
+  // Only for people who look; without it (a full disk) the lock holds all the same.
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, pid.data(), pid.size(), 0);
+  return lock;
+}
+
+FileLock::FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void set_durability(Database& database, Commit commit) {
+  // NORMAL syncs before the log begins anew only, so that after a power cut the file is whole and lacks the last
+  // moments; OFF would not do more for a process that dies, whose writes are the kernel's already, and could leave a
+  // torn file (https://www.sqlite.org/pragma.html#pragma_synchronous, https://www.sqlite.org/wal.html §2.2). FULL
+  // syncs the log at each commit.
+  database.run(commit == Commit::Disk ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+}
+
+Inspection inspect(Database& database, int most, milliseconds patience) {
+  Inspection found;
+  Deadline deadline{steady_clock::now() + patience};
+  sqlite3_progress_handler(database.raw(), 10'000, &past, &deadline);
+  try {
+    Statement check(database, "PRAGMA quick_check(" + std::to_string(most) + ")");
+    while (check.step()) {
+      if (check.text(0) != "ok") found.wrong.emplace_back(check.text(0));
+    }
+  } catch (const SqlError& error) {
+    sqlite3_progress_handler(database.raw(), 0, nullptr, nullptr);
+    if (error.of_the_file()) {
+      found.wrong.emplace_back(error.what());
+    } else if (error.primary() == SQLITE_INTERRUPT) {
+      found.whole = false;
+    } else {
+      throw;
+    }
+  }
+  sqlite3_progress_handler(database.raw(), 0, nullptr, nullptr);
+  return found;
+}
+
+std::string trouble_text(const std::string& path, const SqlError& error) {
+  struct Mend {
+    int code;  // Primary.
+    std::string_view what;
+    std::string_view mend;
+  };
+  static constexpr Mend kMends[] = {
+      {SQLITE_FULL, "the disk is full", "free some space there"},
+      {SQLITE_IOERR, "the disk gave an error", "see the kernel's log and the volume"},
+      {SQLITE_READONLY, "cannot be written", "see its permissions, and whether the volume is mounted read-only"},
+      {SQLITE_PERM, "cannot be written", "see its permissions, and whether the volume is mounted read-only"},
+      {SQLITE_BUSY, "another program has locked it", "end what holds it (fuser names it)"},
+      {SQLITE_LOCKED, "another program has locked it", "end what holds it (fuser names it)"},
+      {SQLITE_CANTOPEN, "cannot be opened", "see whether the volume is there, and its permissions"},
+      {SQLITE_NOMEM, "there was no memory for it", "give callgate more"},
+      {SQLITE_CORRUPT, "is damaged", "start callgate anew: it sets the file aside and begins another"},
+      {SQLITE_NOTADB, "is no database", "start callgate anew: it sets the file aside and begins another"},
+  };
+  std::string text = path + ": ";
+  for (const Mend& row : kMends) {
+    if (row.code != error.primary()) continue;
+    return text.append(row.what).append(" (").append(error.what()).append("): ").append(row.mend);
+  }
+  return text.append("cannot be written (").append(error.what()).append(")");
+}
+
+std::expected<OpenFile, Problem> open_file(const StoreOptions& options) {
+  const bool in_memory = options.path == ":memory:";
+  const std::string path = in_memory ? memory_name() : options.path;
+  std::unique_ptr<FileLock> lock;
+  std::string aside;
+  if (!in_memory) {
+    std::expected<FileLock, Problem> taken = FileLock::take(path);
+    if (!taken) return std::unexpected(taken.error());
+    lock = std::make_unique<FileLock>(std::move(*taken));
+  }
+  for (int tries = 0;; ++tries) {
+    if (!in_memory) {
+      const std::expected<void, Problem> created = create(path);
+      if (!created) return std::unexpected(created.error());
+    }
+    std::string broken;
+    std::expected<OpenFile, Problem> file = open_once(options, path, in_memory, broken);
+    if (file) {
+      file->lock = std::move(lock);
+      file->set_aside = aside;
+      return file;
+    }
+    if (broken.empty()) return std::unexpected(file.error());
+    if (tries > 0 || !options.set_aside_if_broken) {
+      return std::unexpected(
+          Problem{Problem::Kind::Broken,
+                  path + ": is damaged (" + broken + "): put a backup in its place, or move it away to begin anew"});
+    }
+    std::expected<std::string, Problem> to = set_aside(path, options.now());
+    if (!to) return std::unexpected(to.error());
+    aside = std::move(*to);
+  }
+}
+
+}  // namespace ledger

@@ -1,0 +1,78 @@
+#include "ledger/ops.h"
+
+#include <string_view>
+#include <unordered_map>
+
+namespace ledger {
+
+std::uint64_t bytes_of(const CallRecord& record) {
+  // Names and ids are short; what callers can make long is counted.
+  std::uint64_t bytes = sizeof(CallRecord) + record.attempts.size() * sizeof(AttemptRow);
+  for (const std::string* text : {&record.id,
+                                  &record.tenant,
+                                  &record.run_id,
+                                  &record.route,
+                                  &record.upstream,
+                                  &record.path,
+                                  &record.model,
+                                  &record.queue,
+                                  &record.labels,
+                                  &record.idempotency_key,
+                                  &record.origin,
+                                  &record.bug}) {
+    bytes += text->capacity();
+  }
+  for (const AttemptRow& attempt : record.attempts) {
+    bytes += attempt.detail.capacity() + attempt.model.capacity() + attempt.rule.capacity() +
+             attempt.fingerprint.capacity() + attempt.usage.model.capacity();
+  }
+  return bytes;
+}
+
+std::uint64_t bytes_of(const Op& op) {
+  std::uint64_t bytes = sizeof(Op);
+  if (const auto* open = std::get_if<OpenOp>(&op.what)) bytes += bytes_of(open->call);
+  if (const auto* end = std::get_if<EndOp>(&op.what)) {
+    bytes += bytes_of(end->record);
+    if (end->once && end->once->answer) {
+      bytes += end->once->answer->body.size();
+      for (const classifier::Header& header : end->once->answer->headers) {
+        bytes += header.name.size() + header.value.size();
+      }
+    }
+  }
+  if (const auto* claim = std::get_if<ClaimOp>(&op.what)) bytes += claim->ask.key.size() + claim->ask.call_id.size();
+  return bytes;
+}
+
+namespace {
+
+const CallRecord* call_of(const Op& op) {
+  if (const auto* open = std::get_if<OpenOp>(&op.what)) return &open->call;
+  if (const auto* end = std::get_if<EndOp>(&op.what)) return &end->record;
+  return nullptr;
+}
+
+}  // namespace
+
+void fold(std::vector<Op>& batch) {
+  std::unordered_map<std::string_view, Op*> last;
+  for (auto op = batch.rbegin(); op != batch.rend(); ++op) {
+    const CallRecord* call = call_of(*op);
+    if (call == nullptr) continue;
+    const auto [found, is_last] = last.try_emplace(call->id, &*op);
+    const auto* open = std::get_if<OpenOp>(&op->what);
+    if (is_last || open == nullptr) continue;
+    op->said_later = true;
+    if (open->row.reserved) found->second->reserved.push_back({open->row.attempt, open->row.reserved->value});
+  }
+}
+
+void unfold(std::vector<Op>& batch) {
+  for (Op& op : batch) {
+    op.said_later = false;
+    op.reserved.clear();
+  }
+}
+
+}  // namespace ledger

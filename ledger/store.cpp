@@ -1,0 +1,728 @@
+#include "ledger/store.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "ledger/claims.h"
+#include "ledger/file.h"
+#include "ledger/ops.h"
+#include "ledger/rows.h"
+#include "ledger/sql.h"
+
+namespace ledger {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// Rows that nobody waits for are given so long to find company: a short call's opening and ending are then one.
+constexpr milliseconds kCompany{2};
+constexpr std::size_t kBatchOps = 256;
+constexpr std::uint64_t kBatchBytes = 8ULL * 1024 * 1024;
+constexpr milliseconds kBackoffMin{100};
+constexpr milliseconds kBackoffMax{5'000};
+/// Shorter than anybody's patience: the rows wait better in memory.
+constexpr milliseconds kBusy{20};
+constexpr milliseconds kMemoryBusy{1'000};  // A memory database has no log: writing waits for readings.
+constexpr milliseconds kReaderBusy{2'000};
+/// How often leases and retention are looked at while nothing happens: with claims that are held, and without.
+constexpr milliseconds kTick{5'000};
+constexpr milliseconds kIdleTick{60'000};
+constexpr std::int64_t kTidyEveryMs = 60'000;
+constexpr milliseconds kTidyStep{20};  // Between small steps, while there is more to remove.
+constexpr int kTidyRows = 100;
+constexpr std::uint64_t kPage = 4'096;
+// Each so many bytes of log are written back beside the commits, by the keeper. What has come meanwhile is left, so
+// that the log never ends that way under load; from kLogBytes on the writer stands still for the small rest, waits
+// for readers a little, and the log begins anew.
+constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;
+constexpr std::uint64_t kLogBytes = 16ULL << 20U;
+constexpr milliseconds kLogPatience{50};
+constexpr milliseconds kPushMin{100};
+constexpr milliseconds kPushMax{5'000};
+
+std::uint64_t size_of(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+}  // namespace
+
+class Store::Impl {
+ public:
+  Impl(StoreOptions options, OpenFile file);
+  ~Impl();
+
+  void hand_over(Op op);
+  void read(std::function<void(Books&)> reading);
+  void on_events(std::function<void(std::int64_t)> listener);
+  void configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes);
+  [[nodiscard]] StoreFigures figures() const;
+  bool flush(milliseconds patience);
+
+ private:
+  struct Settings {
+    Retention retention{};
+    milliseconds answers_for{};
+    std::uint64_t answers_bytes = 0;
+  };
+
+  // The writer's thread.
+  void write_all();
+  /// Nothing: there is something else to look at, or it is time to stop.
+  std::vector<Op> take();
+  void commit(std::vector<Op> batch);
+  void commit_alone(std::vector<Op> batch);
+  template <typename Work>
+  void transact(Work work);
+  void execute(Op& op);
+  void tell_committed(std::vector<Op>& batch);
+  void put_back(std::vector<Op> batch);
+  void fail(const SqlError& error);
+  void tidy();
+  void checkpoint();
+
+  void read_all();  // The reader's thread.
+  void keep();      // The keeper's.
+
+  // Any thread.
+  void tell_given_up();
+
+  // With the lock.
+  void shorten();
+  void give_up(Op op, const std::string& why);
+  [[nodiscard]] std::uint64_t settled() const;
+  [[nodiscard]] bool in_memory() const { return options_.path == ":memory:"; }
+  [[nodiscard]] bool in_trouble() const { return retry_at_.has_value(); }
+
+  StoreOptions options_;
+  OpenFile file_;
+  Database& database_;
+  Rows rows_;
+  Claims claims_;
+  Statement remember_pause_, forget_pause_, remember_grant_;
+  bool recovered_ = false;
+  std::int64_t told_event_ = 0;
+  std::int64_t tidied_ms_ = 0;  // When all was last found tidy.
+  bool more_to_remove_ = false;
+  steady_clock::time_point next_step_{};
+  std::int64_t next_checkpoint_ = 0;  // Pages of the log.
+  steady_clock::time_point next_push_{};
+  milliseconds push_after_ = kPushMin;
+
+  mutable std::mutex mutex_;
+  std::condition_variable for_writer_, for_reader_, for_keeper_, for_flush_;
+  bool keeping_ = false;  // The log is being written back, …
+  bool kept_ = false;     // … and was, since the writer looked.
+  std::deque<Op> waiting_{};
+  std::size_t urgent_ = 0;  // Of those that wait.
+  std::uint64_t waiting_bytes_ = 0;
+  std::uint64_t handed_ = 0;                // Since the start.
+  std::optional<std::uint64_t> in_hand_{};  // The number of the first of those that are being written.
+  std::size_t in_hand_count_ = 0;
+  std::deque<Op> given_up_{};  // To be told.
+  std::vector<std::pair<Digest, std::string>> abandoned_{};
+  std::deque<std::function<void(Books&)>> readings_{};
+  std::function<void(std::int64_t)> listener_{};
+  std::optional<Settings> settings_{};
+  std::optional<steady_clock::time_point> retry_at_{};
+  milliseconds backoff_ = kBackoffMin;
+  std::optional<steady_clock::time_point> stop_at_{};
+  bool reader_stops_ = false;
+  StoreFigures figures_{};
+
+  std::thread writer_;
+  std::thread reader_;
+  std::thread keeper_;
+};
+
+Store::Impl::Impl(StoreOptions options, OpenFile file)
+    : options_(std::move(options)),
+      file_(std::move(file)),
+      database_(*file_.database),
+      rows_(database_),
+      claims_(database_, options_),
+      remember_pause_(database_, "INSERT OR REPLACE INTO pauses(what, name, until_ms) VALUES (?, ?, ?)"),
+      forget_pause_(database_, "DELETE FROM pauses WHERE what = ? AND name = ?"),
+      remember_grant_(database_,
+                      "INSERT INTO grants(at_ms, tenant, period, run_id, amount_nano) VALUES (?, ?, ?, ?, ?)") {
+  figures_.set_aside = file_.set_aside;
+  told_event_ = rows_.last_event();
+  database_.be_patient(in_memory() ? kMemoryBusy : kBusy);
+  // Before anything new is written: what is open now was not opened by us. If the disk refuses, the first transaction
+  // that it takes begins with it.
+  try {
+    transact([] {});
+  } catch (const SqlError& error) {
+    if (!error.of_the_place()) throw;
+    fail(error);
+  }
+  writer_ = std::thread([this] { write_all(); });
+  reader_ = std::thread([this] { read_all(); });
+  if (!in_memory()) keeper_ = std::thread([this] { keep(); });
+}
+
+Store::Impl::~Impl() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_at_ = steady_clock::now() + options_.flush_for;
+  }
+  for_writer_.notify_one();
+  writer_.join();
+  {
+    const std::scoped_lock lock(mutex_);
+    while (!waiting_.empty()) {
+      Op op = std::move(waiting_.front());
+      waiting_.pop_front();
+      give_up(std::move(op), "the process ended");
+    }
+    reader_stops_ = true;
+  }
+  for_reader_.notify_one();
+  for_keeper_.notify_one();
+  reader_.join();
+  if (keeper_.joinable()) keeper_.join();
+  tell_given_up();
+}
+
+// --- handing over --------------------------------------------------------------------------------------------------
+
+void Store::Impl::hand_over(Op op) {
+  op.bytes = bytes_of(op);
+  op.since = steady_clock::now();
+  {
+    const std::scoped_lock lock(mutex_);
+    op.number = handed_++;
+    if (in_trouble() && std::holds_alternative<ClaimOp>(op.what)) {
+      given_up_.push_back(std::move(op));
+    } else {
+      waiting_bytes_ += op.bytes;
+      if (op.urgent) ++urgent_;
+      waiting_.push_back(std::move(op));
+      shorten();
+    }
+  }
+  for_writer_.notify_one();
+}
+
+void Store::Impl::shorten() {
+  while (!waiting_.empty() &&
+         (waiting_.size() > options_.most_waiting || waiting_bytes_ > options_.most_waiting_bytes)) {
+    Op op = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= op.bytes;
+    if (op.urgent) --urgent_;
+    give_up(std::move(op), "too much waited to be written");
+  }
+}
+
+void Store::Impl::give_up(Op op, const std::string& why) {
+  std::string what = "a claim";
+  if (const auto* open = std::get_if<OpenOp>(&op.what)) {
+    ++figures_.lost_open_rows;
+    what = "the open row of call " + open->call.id;
+  } else if (const auto* end = std::get_if<EndOp>(&op.what)) {
+    ++figures_.lost_endings;
+    what = "the ending of call " + end->record.id;
+    if (end->once) abandoned_.emplace_back(end->once->scope, end->once->call_id);
+  } else if (!std::holds_alternative<ClaimOp>(op.what)) {
+    // Claims are answered, so nothing of them is lost.
+    ++figures_.lost_others;
+    what = "a change of pauses, grants or claims";
+  }
+  if (!std::holds_alternative<ClaimOp>(op.what)) figures_.last_loss = what + ": " + why;
+  given_up_.push_back(std::move(op));
+  for_reader_.notify_one();
+}
+
+void Store::Impl::tell_given_up() {
+  std::unique_lock lock(mutex_);
+  while (!given_up_.empty()) {
+    Op given = std::move(given_up_.front());
+    given_up_.pop_front();
+    lock.unlock();
+    if (auto* claim = std::get_if<ClaimOp>(&given.what)) {
+      ClaimAnswer answer;
+      answer.kind = ClaimAnswer::Kind::NoStore;
+      if (claim->answered) claim->answered(std::move(answer));
+    }
+    if (given.done) given.done(Written::Lost);
+    lock.lock();
+  }
+  for_flush_.notify_all();
+}
+
+std::uint64_t Store::Impl::settled() const {
+  if (in_hand_) return *in_hand_;
+  return waiting_.empty() ? handed_ : waiting_.front().number;
+}
+
+bool Store::Impl::flush(milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t wanted = handed_;
+  if (!waiting_.empty() && !waiting_.back().urgent) {
+    waiting_.back().urgent = true;
+    ++urgent_;
+  }
+  for_writer_.notify_one();
+  return for_flush_.wait_for(lock, patience, [&] { return settled() >= wanted && given_up_.empty(); });
+}
+
+// --- writing -------------------------------------------------------------------------------------------------------
+
+void Store::Impl::write_all() {
+  for (;;) {
+    std::vector<Op> batch = take();
+    if (!batch.empty()) commit(std::move(batch));
+    tell_given_up();
+    tidy();
+    checkpoint();
+    const std::scoped_lock lock(mutex_);
+    if (stop_at_ && (waiting_.empty() || steady_clock::now() >= *stop_at_)) return;
+  }
+}
+
+std::vector<Op> Store::Impl::take() {
+  std::unique_lock lock(mutex_);
+  milliseconds until_look = claims_.holds_any() ? kTick : kIdleTick;
+  if (more_to_remove_ || claims_.over()) until_look = kTidyStep;
+  const steady_clock::time_point look_at = steady_clock::now() + until_look;
+  for (;;) {
+    for (const auto& [scope, call_id] : abandoned_) claims_.abandon(scope, call_id);
+    abandoned_.clear();
+    if (settings_) {
+      options_.retention = settings_->retention;
+      claims_.configure(settings_->answers_for, settings_->answers_bytes);
+      settings_.reset();
+      more_to_remove_ = true;
+      return {};
+    }
+    const steady_clock::time_point now = steady_clock::now();
+    steady_clock::time_point at = steady_clock::time_point::max();
+    if (!waiting_.empty()) {
+      const bool company = urgent_ > 0 || waiting_.size() >= kBatchOps || stop_at_;
+      at = company ? now : waiting_.front().since + kCompany;
+      if (retry_at_) at = *retry_at_;
+    }
+    if (at <= now) break;
+    if (stop_at_ && (waiting_.empty() || now >= *stop_at_)) return {};
+    if (!given_up_.empty() || now >= look_at) return {};
+    for_writer_.wait_until(lock, std::min({at, look_at, stop_at_.value_or(at)}));
+  }
+  std::vector<Op> batch;
+  std::uint64_t bytes = 0;
+  in_hand_ = waiting_.front().number;
+  while (!waiting_.empty() && batch.size() < kBatchOps && bytes < kBatchBytes) {
+    Op op = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= op.bytes;
+    if (op.urgent) --urgent_;
+    bytes += op.bytes;
+    batch.push_back(std::move(op));
+  }
+  in_hand_count_ = batch.size();
+  return batch;
+}
+
+/// Also recovery, where the disk refused it at the start.
+template <typename Work>
+void Store::Impl::transact(Work work) {
+  std::uint64_t found = 0;
+  try {
+    Transaction transaction(database_, Transaction::Kind::Write);
+    if (!recovered_) {
+      const std::int64_t now = ms_of(options_.now());
+      found = rows_.close_unknown(now);
+      claims_.close_unknown(now);
+    }
+    work();
+    transaction.commit();
+  } catch (...) {
+    rows_.rolled_back();
+    claims_.rolled_back();
+    throw;
+  }
+  recovered_ = true;
+  rows_.committed();
+  claims_.committed();
+  std::function<void(std::int64_t)> listener;
+  {
+    const std::scoped_lock lock(mutex_);
+    ++figures_.commits;
+    figures_.unknown_outcomes += found;
+    figures_.answers = claims_.figures().answers;
+    figures_.answers_bytes = claims_.figures().bytes;
+    figures_.answers_evicted = claims_.figures().evicted;
+    figures_.answers_unreadable = claims_.figures().unreadable;
+    figures_.trouble.clear();
+    retry_at_.reset();
+    backoff_ = kBackoffMin;
+    if (rows_.last_event() > told_event_) listener = listener_;
+  }
+  told_event_ = rows_.last_event();
+  if (listener) listener(told_event_);
+}
+
+void Store::Impl::execute(Op& op) {
+  if (op.said_later) return;
+  if (auto* open = std::get_if<OpenOp>(&op.what)) {
+    rows_.open(open->call, open->row, op.reserved);
+  } else if (auto* end = std::get_if<EndOp>(&op.what)) {
+    rows_.end(end->record, op.reserved);
+    if (!end->once) return;
+    if (end->once->answer && end->as_stored.empty()) end->as_stored = claims_.as_stored(*end->once);
+    claims_.end(*end->once, end->as_stored, ms_of(options_.now()));
+  } else if (auto* claim = std::get_if<ClaimOp>(&op.what)) {
+    claim->answer = claims_.ask(claim->ask);
+  } else if (auto* forget = std::get_if<ForgetOp>(&op.what)) {
+    claims_.forget(forget->scope, forget->call_id);
+  } else if (auto* pause = std::get_if<PauseOp>(&op.what)) {
+    Statement& statement = pause->forget ? forget_pause_ : remember_pause_;
+    statement.bind(1, pause->row.what).bind(2, pause->row.name);
+    if (!pause->forget) statement.bind(3, pause->row.until_ms);
+    statement.run();
+  } else if (auto* grant = std::get_if<GrantOp>(&op.what)) {
+    const GrantRow& row = grant->row;
+    remember_grant_.bind(1, row.at_ms).bind(2, row.tenant).bind(3, row.period).bind(4, row.run_id);
+    remember_grant_.bind(5, row.amount_nano).run();
+  }
+}
+
+void Store::Impl::tell_committed(std::vector<Op>& batch) {
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const Op& op : batch) {
+      if (std::holds_alternative<OpenOp>(op.what)) ++figures_.rows;
+      if (const auto* end = std::get_if<EndOp>(&op.what)) figures_.rows += 1 + end->record.attempts.size();
+    }
+  }
+  for (Op& op : batch) {
+    if (auto* claim = std::get_if<ClaimOp>(&op.what)) {
+      if (claim->answered) claim->answered(std::move(claim->answer));
+    }
+    if (op.done) op.done(Written::Committed);
+  }
+}
+
+void Store::Impl::commit(std::vector<Op> batch) {
+  fold(batch);
+  try {
+    transact([&] {
+      for (Op& op : batch) execute(op);
+    });
+    tell_committed(batch);
+    {
+      const std::scoped_lock lock(mutex_);
+      in_hand_.reset();
+    }
+    for_flush_.notify_all();
+  } catch (const SqlError& error) {
+    fail(error);
+    unfold(batch);
+    if (error.of_the_place() || error.of_the_file()) {
+      put_back(std::move(batch));
+    } else {
+      commit_alone(std::move(batch));
+    }
+  }
+}
+
+/// One of them cannot be written, and must not keep the others back.
+void Store::Impl::commit_alone(std::vector<Op> batch) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    std::vector<Op> one;
+    one.push_back(std::move(batch[i]));
+    try {
+      transact([&] { execute(one.front()); });
+      tell_committed(one);
+    } catch (const SqlError& error) {
+      fail(error);
+      if (error.of_the_place() || error.of_the_file()) {
+        batch[i] = std::move(one.front());
+        batch.erase(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(i));
+        put_back(std::move(batch));
+        return;
+      }
+      const std::scoped_lock lock(mutex_);
+      retry_at_.reset();
+      figures_.trouble.clear();
+      give_up(std::move(one.front()), error.what());
+    }
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    in_hand_.reset();
+  }
+  for_flush_.notify_all();
+}
+
+void Store::Impl::fail(const SqlError& error) {
+  const std::scoped_lock lock(mutex_);
+  ++figures_.failures;
+  figures_.trouble = trouble_text(file_.path, error);
+  retry_at_ = steady_clock::now() + backoff_;
+  backoff_ = std::min(backoff_ * 2, kBackoffMax);
+}
+
+/// In order, before all that came later. Claims cannot wait.
+void Store::Impl::put_back(std::vector<Op> batch) {
+  {
+    const std::scoped_lock lock(mutex_);
+    for (auto op = batch.rbegin(); op != batch.rend(); ++op) {
+      waiting_bytes_ += op->bytes;
+      if (op->urgent) ++urgent_;
+      waiting_.push_front(std::move(*op));
+    }
+    in_hand_.reset();
+    std::deque<Op> rest;
+    for (Op& op : waiting_) {
+      if (!std::holds_alternative<ClaimOp>(op.what)) {
+        rest.push_back(std::move(op));
+        continue;
+      }
+      waiting_bytes_ -= op.bytes;
+      if (op.urgent) --urgent_;
+      given_up_.push_back(std::move(op));
+    }
+    waiting_ = std::move(rest);
+    shorten();
+  }
+  tell_given_up();
+}
+
+// --- keeping order -------------------------------------------------------------------------------------------------
+
+void Store::Impl::tidy() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (in_trouble() || stop_at_) return;
+  }
+  const std::int64_t now = ms_of(options_.now());
+  const bool due = more_to_remove_ || claims_.over() || now - tidied_ms_ >= kTidyEveryMs || now < tidied_ms_;
+  const bool step = due && steady_clock::now() >= next_step_;
+  const bool renew = claims_.to_renew(now);
+  if (!step && !renew) return;
+  try {
+    bool more = false;
+    transact([&] {
+      if (renew) claims_.renew(now);
+      if (!step) return;
+      const std::int64_t calls = now - options_.retention.calls.count();
+      more = rows_.forget_calls(calls, kTidyRows) > 0;
+      more = more || rows_.forget_events(now - options_.retention.events.count(), kTidyRows) > 0;
+      more = more || rows_.forget_runs(calls, kTidyRows) > 0;
+      more = claims_.tidy(now, kTidyRows) || more;
+    });
+    if (!step) return;
+    more_to_remove_ = more;
+    if (!more) tidied_ms_ = now;
+    next_step_ = steady_clock::now() + kTidyStep;
+  } catch (const SqlError& error) {
+    fail(error);
+  }
+}
+
+void Store::Impl::checkpoint() {
+  const std::int64_t pages = database_.log_pages();
+  const auto bytes = static_cast<std::uint64_t>(pages) * kPage;
+  if (bytes < kCheckpointBytes) {
+    next_checkpoint_ = 0;
+    push_after_ = kPushMin;
+    return;
+  }
+  bool kept = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (keeping_) return;
+    kept = std::exchange(kept_, false);
+    if (!kept) {
+      if (pages < next_checkpoint_) return;
+      keeping_ = true;
+      next_checkpoint_ = pages + static_cast<std::int64_t>(kCheckpointBytes / kPage);
+    }
+  }
+  if (!kept) {
+    for_keeper_.notify_one();
+    return;
+  }
+  const steady_clock::time_point now = steady_clock::now();
+  if (bytes < kLogBytes || now < next_push_) return;
+  try {
+    database_.be_patient(kLogPatience);
+    database_.run("PRAGMA wal_checkpoint(RESTART)");
+    next_push_ = now + push_after_;
+    push_after_ = std::min(push_after_ * 2, kPushMax);
+  } catch (const SqlError&) {
+    // The log holds all; the next commit tells whether there is trouble.
+    next_push_ = now + kPushMax;
+  }
+  database_.be_patient(in_memory() ? kMemoryBusy : kBusy);
+}
+
+void Store::Impl::keep() {
+  std::unique_ptr<Database> database;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    for_keeper_.wait(lock, [&] { return keeping_ || reader_stops_; });
+    if (reader_stops_) return;
+    lock.unlock();
+    try {
+      if (!database) {
+        database = std::make_unique<Database>(file_.path, Database::Open::Write, kReaderBusy);
+        set_durability(*database, options_.commit);
+      }
+      database->run("PRAGMA wal_checkpoint(PASSIVE)");
+    } catch (const SqlError&) {
+      // As above; it is tried again some megabytes later.
+      database.reset();
+    }
+    lock.lock();
+    keeping_ = false;
+    kept_ = true;
+  }
+}
+
+// --- reading -------------------------------------------------------------------------------------------------------
+
+void Store::Impl::read_all() {
+  std::unique_ptr<Database> database;
+  std::unique_ptr<Books> books;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    for_reader_.wait(lock, [&] { return !readings_.empty() || !given_up_.empty() || reader_stops_; });
+    if (!given_up_.empty()) {
+      lock.unlock();
+      tell_given_up();
+      lock.lock();
+      continue;
+    }
+    if (readings_.empty()) return;
+    const std::function<void(Books&)> reading = std::move(readings_.front());
+    readings_.pop_front();
+    lock.unlock();
+    if (!books) {
+      database = std::make_unique<Database>(file_.path, Database::Open::Read, kReaderBusy);
+      books = make_books(*database);
+    }
+    reading(*books);
+    lock.lock();
+  }
+}
+
+void Store::Impl::read(std::function<void(Books&)> reading) {
+  {
+    const std::scoped_lock lock(mutex_);
+    readings_.push_back(std::move(reading));
+  }
+  for_reader_.notify_one();
+}
+
+void Store::Impl::on_events(std::function<void(std::int64_t)> listener) {
+  const std::scoped_lock lock(mutex_);
+  listener_ = std::move(listener);
+}
+
+void Store::Impl::configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes) {
+  {
+    const std::scoped_lock lock(mutex_);
+    settings_ = Settings{retention, answers_for, answers_bytes};
+  }
+  for_writer_.notify_one();
+}
+
+StoreFigures Store::Impl::figures() const {
+  StoreFigures figures;
+  {
+    const std::scoped_lock lock(mutex_);
+    figures = figures_;
+    figures.waiting = waiting_.size() + (in_hand_ ? in_hand_count_ : 0);
+    figures.waiting_bytes = waiting_bytes_;
+  }
+  figures.file_bytes = size_of(file_.path);
+  figures.log_bytes = size_of(file_.path + "-wal");
+  return figures;
+}
+
+// --- the interface -------------------------------------------------------------------------------------------------
+
+std::expected<std::unique_ptr<Store>, Problem> Store::open(StoreOptions options) {
+  assert(options.now);
+  std::expected<OpenFile, Problem> file = open_file(options);
+  if (!file) return std::unexpected(file.error());
+  try {
+    return std::unique_ptr<Store>(new Store(std::make_unique<Impl>(std::move(options), std::move(*file))));
+  } catch (const SqlError& error) {
+    return std::unexpected(Problem{Problem::Kind::Unusable, trouble_text(options.path, error)});
+  }
+}
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::~Store() = default;
+
+void Store::open_attempt(const OpenRow& row, Done done) {
+  assert(row.call != nullptr);
+  OpenOp open{*row.call, row};
+  open.row.call = nullptr;
+  Op op;
+  op.urgent = row.durable || done;
+  op.what = std::move(open);
+  op.done = std::move(done);
+  impl_->hand_over(std::move(op));
+}
+
+void Store::end_call(const CallRecord& record, std::optional<OnceOutcome> once, Done done) {
+  Op op;
+  op.what = EndOp{record, std::move(once), {}};
+  op.done = std::move(done);
+  impl_->hand_over(std::move(op));
+}
+
+void Store::claim(ClaimAsk ask, std::function<void(ClaimAnswer)> answered) {
+  Op op;
+  op.what = ClaimOp{std::move(ask), std::move(answered), {}};
+  impl_->hand_over(std::move(op));
+}
+
+void Store::forget_claim(const Digest& scope, std::string call_id) {
+  Op op;
+  op.what = ForgetOp{scope, std::move(call_id)};
+  impl_->hand_over(std::move(op));
+}
+
+void Store::remember_pause(const PauseRow& pause) {
+  Op op;
+  op.what = PauseOp{pause, false};
+  impl_->hand_over(std::move(op));
+}
+
+void Store::forget_pause(std::string_view what, std::string_view name) {
+  Op op;
+  op.what = PauseOp{PauseRow{std::string{what}, std::string{name}, {}}, true};
+  impl_->hand_over(std::move(op));
+}
+
+void Store::remember_grant(const GrantRow& grant, Done done) {
+  Op op;
+  op.what = GrantOp{grant};
+  op.done = std::move(done);
+  impl_->hand_over(std::move(op));
+}
+
+void Store::read(std::function<void(Books&)> reading) { impl_->read(std::move(reading)); }
+void Store::on_events(std::function<void(std::int64_t)> listener) { impl_->on_events(std::move(listener)); }
+void Store::configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes) {
+  impl_->configure(retention, answers_for, answers_bytes);
+}
+StoreFigures Store::figures() const { return impl_->figures(); }
+bool Store::flush(milliseconds patience) { return impl_->flush(patience); }
+
+}  // namespace ledger

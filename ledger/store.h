@@ -1,0 +1,137 @@
+#pragma once
+// One file that remembers: calls, attempts, keys, spend, events (design §8).
+//
+//   who               does what
+//   ----------------  --------------------------------------------------------------------------------------------
+//   any thread        hands over what is to be written, or a reading
+//   writer's thread   takes all that waits as one transaction (group commit), then tells each who asked; checkpoints,
+//                     retention in small steps
+//   reader's thread   readings one after the other, each on short snapshots of its own
+//   keeper's thread   writes the log back into the file, beside commits and readings
+//
+//   when              what happens
+//   ----------------  --------------------------------------------------------------------------------------------
+//   committed         done(Written::Committed), on the writer's thread
+//   disk refuses      what waits stays, in order, and is tried again (100 ms, doubling to 5 s); claims are answered
+//                     NoStore at once; figures().trouble says why
+//   too much waits    the oldest is given up, counted by kind: done(Written::Lost)
+//   start             the file is checked; attempts that were open become "outcome unknown, possibly billed" and
+//                     their reserved money is charged; claims that were held become Unknown
+//   end               all that waits is written, for at most `flush_for`
+//
+// SQLite today; no word of the interface says so, but Problem's texts.
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ledger/books.h"
+#include "ledger/records.h"
+
+namespace ledger {
+
+enum class Commit : std::uint8_t {
+  Process,  // Survives the end of this process, however it ends; a power cut may take the last moments.
+  Disk,     // Synced before it is told.
+};
+
+/// What is stored of answers (and later of letters and runs).
+enum class Payloads : std::uint8_t {
+  Memory,     // Not on disk: bodies live in this process' memory and are gone with it.
+  Encrypted,  // AES-256-GCM by the key file.
+  Plain,
+};
+
+struct Retention {
+  std::chrono::milliseconds calls{90LL * 24 * 3'600'000};
+  std::chrono::milliseconds events{30LL * 24 * 3'600'000};
+  bool operator==(const Retention&) const = default;
+};
+
+struct StoreOptions {
+  std::string path = "callgate.db";  // ":memory:": nothing outlives the process.
+  Commit commit = Commit::Process;
+  Retention retention{};
+  Payloads payloads = Payloads::Memory;
+  std::string payload_key{};                    // 32 bytes; with Encrypted only. See ledger/seal.h for files of keys.
+  std::vector<std::string> old_payload_keys{};  // Still read, never written with.
+  std::chrono::milliseconds answers_for{24LL * 3'600'000};  // idempotency.ttl
+  std::uint64_t answers_bytes = 256ULL * 1024 * 1024;       // idempotency.max_bytes, as stored
+  std::size_t most_waiting = 50'000;                        // Of writes.
+  std::uint64_t most_waiting_bytes = 64ULL * 1024 * 1024;
+  std::chrono::milliseconds flush_for{3'000};  // At the end.
+  /// For leases and retention; rows are told their own times.
+  std::function<std::chrono::system_clock::time_point()> now{};
+  bool set_aside_if_broken = true;  // A file that fails its check is renamed and a new one begun, else: no start.
+};
+
+/// Why there is no store.
+struct Problem {
+  enum class Kind : std::uint8_t { Unusable, Newer, Broken, InUse } kind = Kind::Unusable;
+  std::string text{};  // What and where, and the mend.
+};
+
+enum class Written : std::uint8_t { Committed, Lost };
+
+/// For metrics and readiness. Counts since the start.
+struct StoreFigures {
+  std::uint64_t commits = 0;
+  std::uint64_t rows = 0;            // Calls and attempts that were written.
+  std::uint64_t lost_open_rows = 0;  // Given up, by kind.
+  std::uint64_t lost_endings = 0;
+  std::uint64_t lost_others = 0;
+  std::uint64_t failures = 0;          // Transactions that failed.
+  std::uint64_t unknown_outcomes = 0;  // Attempts found open at the start.
+  std::uint64_t waiting = 0;
+  std::uint64_t waiting_bytes = 0;
+  std::uint64_t file_bytes = 0;
+  std::uint64_t log_bytes = 0;  // The write-ahead log's.
+  std::uint64_t answers = 0;    // Stored, and their bytes as stored.
+  std::uint64_t answers_bytes = 0;
+  std::uint64_t answers_evicted = 0;
+  std::uint64_t answers_unreadable = 0;  // Stored ones that could not be given: damaged, or their key is gone.
+  std::string set_aside{};               // Where a broken file went at the start.
+  std::string trouble{};                 // Why nothing can be written now; empty: all is well.
+  std::string last_loss{};               // What was given up last, and why.
+};
+
+/// Any thread, all methods. Callbacks run on the store's threads and must not block.
+class Store {
+ public:
+  using Done = std::function<void(Written)>;
+
+  [[nodiscard]] static std::expected<std::unique_ptr<Store>, Problem> open(StoreOptions options);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// Copies what it needs of the row at once.
+  void open_attempt(const OpenRow& row, Done done = {});
+  void end_call(const CallRecord& record, std::optional<OnceOutcome> once, Done done = {});
+  void claim(ClaimAsk ask, std::function<void(ClaimAnswer)> answered);
+  /// An answer that is not wanted any more (it was delivered), or a claim to be given up.
+  void forget_claim(const Digest& scope, std::string call_id);
+  void remember_pause(const PauseRow& pause);  // Replaces one of the same name.
+  void forget_pause(std::string_view what, std::string_view name);
+  void remember_grant(const GrantRow& grant, Done done = {});
+
+  /// `reading` is called on the reader's thread; books are its own until it returns. Nothing is thrown to it.
+  void read(std::function<void(Books&)> reading);
+  /// Rings after each commit that added events, on the writer's thread. One listener.
+  void on_events(std::function<void(std::int64_t last_seq)> listener);
+
+  void configure(const Retention& retention, std::chrono::milliseconds answers_for, std::uint64_t answers_bytes);
+  [[nodiscard]] StoreFigures figures() const;
+  /// Waits until all that was handed over before has been written or given up; false: not within `patience`.
+  bool flush(std::chrono::milliseconds patience);
+
+ private:
+  class Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ledger
