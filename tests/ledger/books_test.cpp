@@ -412,7 +412,7 @@ TEST_F(BooksTest, charges_grants_pauses_and_events_come_back_as_they_were) {
   EXPECT_EQ(books_->events(0, "nobody", 10).value().size(), 0U);
 }
 
-TEST_F(BooksTest, can_be_read_beside_a_writer_and_from_a_place_that_is_read_only) {
+TEST_F(BooksTest, can_be_read_beside_a_writer) {
   end(answered(1, 5));
   const std::string path = folder_.path("books.db");
   auto beside = ledger::open_books(path);
