@@ -33,6 +33,7 @@ struct LiveFigures {
   std::size_t upstream_exchanges = 0;
   std::uint64_t buffered_bytes = 0;
   std::uint64_t log_lines_dropped = 0;  // Log::dropped().
+  std::size_t event_subscribers = 0;
 };
 
 /// Called on the I/O thread, except for text(). Handles are resolved once and found again without allocation.

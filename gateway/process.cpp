@@ -555,8 +555,12 @@ class Sidecar {
     const ledger::StoreFigures store = opened_.store->figures();
     metrics_.store(store, opened_.trouble.empty() && store.trouble.empty());
     hear_of_store(store.trouble);
-    metrics_.live(
-        {server.connections, upstream.connections, upstream.exchanges, server.buffered_bytes, log_.dropped()});
+    metrics_.live({server.connections,
+                   upstream.connections,
+                   upstream.exchanges,
+                   server.buffered_bytes,
+                   log_.dropped(),
+                   events_.subscribers()});
   }
 
   /// A disk that refuses is told once, and once more when it is well again.
