@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ledger/books_sql.h"
+#include "ledger/file.h"
 #include "ledger/schema.h"
 #include "ledger/times.h"
 
@@ -71,7 +72,8 @@ std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string&
       return wrong("written by a newer callgate (its form is " + std::to_string(version) + ", this one reads up to " +
                    std::to_string(kSchemaVersion) + "); use that one");
     }
-    if (version < 1) return wrong("this is no ledger of callgate's");
+    const bool ours = database->number("PRAGMA application_id").value_or(0) == kApplicationId;
+    if (version < 1 || !ours) return wrong("this is no ledger of callgate's");
     return std::make_unique<SqlBooks>(std::move(database));
   } catch (const SqlError& refused) {
     if (refused.of_the_file())

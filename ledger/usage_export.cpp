@@ -32,7 +32,7 @@ std::string shown(std::string_view text) {
   std::string out{text.substr(0, 60)};
   std::ranges::replace_if(
       out, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-  return "\"" + out + (text.size() > 60 ? "…" : "") + "\"";
+  return "'" + out + (text.size() > 60 ? "…" : "") + "'";
 }
 
 class Reading {

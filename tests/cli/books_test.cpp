@@ -48,7 +48,9 @@ class OfFile : public testing::Test {
  protected:
   OfFile() {
     database_.run(std::string{ledger::schema_sql()});
-    database_.run("PRAGMA user_version = 1");
+    database_.run(
+        "PRAGMA application_id = 0x43474c31; PRAGMA user_version = 1; PRAGMA journal_mode = WAL; PRAGMA synchronous "
+        "= OFF");
     ledger::Rows rows{database_};
     CallRecord plain = answered(1, 1'234'567'891);
     plain.labels = R"({"prompt":"v1"})";
@@ -171,18 +173,21 @@ TEST_F(OfFile, timeouts_are_said_from_enough_calls_alone) {
   EXPECT_EQ(few.code, 0) << few.err;
   EXPECT_NE(few.out.find("too few calls: 100 are needed"), std::string::npos) << few.out;
   ledger::Rows rows{database_};
+  database_.run("BEGIN");
   for (int i = 10; i < 1'100; ++i) {
     CallRecord record = answered(i);
     record.queue = "invoices";
     record.duration = std::chrono::seconds{i < 1'090 ? 20 : 40};
     EXPECT_TRUE(rows.end(record, {}));
   }
+  database_.run("COMMIT");
   const Said enough = since({"report", "timeouts", "--json"});
   const json lines = json::parse(enough.out)["timeouts"];
   const auto line = std::ranges::find_if(lines, [](const json& one) { return one["queue"] == "invoices"; });
   ASSERT_NE(line, lines.end());
   EXPECT_EQ((*line)["calls"], 1'090);
-  EXPECT_EQ((*line)["p50_ms"], 20'000 + 0);
+  EXPECT_GE((*line)["p50_ms"], 20'000);
+  EXPECT_LT((*line)["p50_ms"], 20'400);
   EXPECT_EQ((*line)["most_ms"], 40'000);
   EXPECT_EQ((*line)["enough_calls"], true);
   EXPECT_EQ((*line)["sdk_timeout_ms"], 60'000);  // 40 s and half of it.
@@ -282,7 +287,7 @@ TEST_F(OfFile, spend_is_reconciled_with_a_providers_report) {
       json::parse(run({"spend", "reconcile", "--json", folder_.path("differs.json")}).out)["differences"].size(), 2U);
   const Said unknown = run({"spend", "reconcile", write("unknown.csv", "when,what\n1,2\n")});
   EXPECT_EQ(unknown.code, 1);
-  EXPECT_NE(unknown.err.find("its columns are \"when\", \"what\""), std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("its columns are 'when', 'what'"), std::string::npos) << unknown.err;
   EXPECT_EQ(run({"spend", "reconcile", folder_.path("none.csv")}).code, 1);
   EXPECT_EQ(callgate({"spend", "reconcile"}).code, 2);
 }

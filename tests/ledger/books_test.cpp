@@ -32,7 +32,9 @@ class BooksTest : public testing::Test {
  protected:
   BooksTest() {
     database_.run(std::string{ledger::schema_sql()});
-    database_.run("PRAGMA user_version = 1");
+    database_.run(
+        "PRAGMA application_id = 0x43474c31; PRAGMA user_version = 1; PRAGMA journal_mode = WAL; PRAGMA synchronous "
+        "= OFF");
   }
   void end(const CallRecord& record) { ASSERT_TRUE(rows().end(record, {})); }
   ledger::Rows& rows() {
@@ -129,6 +131,7 @@ TEST_F(BooksTest, spend_from_sums_is_spend_from_rows_whatever_happened) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random{seed};
   const auto roll = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  database_.run("BEGIN");
   for (int i = 0; i < 400; ++i) {
     const WallTime began = kNoon + std::chrono::minutes{roll(3 * 24 * 60)};
     CallRecord record = call(i, began);
@@ -162,6 +165,7 @@ TEST_F(BooksTest, spend_from_sums_is_spend_from_rows_whatever_happened) {
     if (!crashes) end(record);
   }
   (void)rows().close_unknown(ledger::ms_of(kNoon) + 30 * ledger::kDayMs);
+  database_.run("COMMIT");
   const std::vector<std::string> kGroups[] = {
       {}, {"tenant"}, {"model"}, {"upstream", "lane"}, {"day"}, {"hour", "queue"}, {"model", "day", "tenant"}};
   for (const auto& by : kGroups) {
@@ -254,6 +258,7 @@ TEST_F(BooksTest, spend_of_huge_counts_ends_at_the_largest_number) {
 }
 
 TEST_F(BooksTest, calls_are_listed_youngest_first_by_any_of_their_traits) {
+  database_.run("BEGIN");
   for (int i = 1; i <= 12'000; ++i) {
     CallRecord record = call(i, kNoon + std::chrono::seconds{i});
     record.outcome = i % 1'000 == 0 ? Outcome::Failed : Outcome::Answered;
@@ -261,6 +266,7 @@ TEST_F(BooksTest, calls_are_listed_youngest_first_by_any_of_their_traits) {
     record.ended = record.began;
     end(record);
   }
+  database_.run("COMMIT");
   const auto id = [](int i) { return id_of(i, kNoon + std::chrono::seconds{i}); };
   CallsAsk ask;
   ask.most = 2;
@@ -333,8 +339,10 @@ TEST_F(BooksTest, durations_are_exact_for_few_calls_and_never_too_short_for_many
     record.duration = std::chrono::milliseconds{ms};
     end(record);
   };
+  database_.run("BEGIN");
   for (int i = 1; i <= 100; ++i) put(i, i, "few");
   for (int i = 1; i <= 5'000; ++i) put(1'000 + i, 10LL * i, "many");
+  database_.run("COMMIT");
   CallRecord failed = answered(9'000);
   failed.model = "few";
   failed.outcome = Outcome::Failed;
@@ -404,8 +412,7 @@ TEST_F(BooksTest, charges_grants_pauses_and_events_come_back_as_they_were) {
   EXPECT_EQ(books_->events(0, "nobody", 10).value().size(), 0U);
 }
 
-TEST_F(BooksTest, can_be_read_beside_a_writer_and_from_a_place_that_is_read_only) {
-  database_.run("PRAGMA journal_mode = WAL");
+TEST_F(BooksTest, can_be_read_beside_a_writer) {
   end(answered(1, 5));
   const std::string path = folder_.path("books.db");
   auto beside = ledger::open_books(path);

@@ -143,13 +143,13 @@ TEST(UsageExport, of_several_pages_is_one) {
 TEST(UsageExport, that_is_not_known_is_refused_with_what_was_seen) {
   const std::pair<const char*, const char*> kRows[] = {
       {"", "it is empty"},
-      {"{\"hello\":1}", "an object with \"hello\""},
+      {"{\"hello\":1}", "an object with 'hello'"},
       {"{\"object\":\"page\",\"data\":[{\"start_time\":1,\"end_time\":2,\"results\":[{\"object\":\"x.y\"}]}]}",
-       "a result of the kind \"x.y\""},
+       "a result of the kind 'x.y'"},
       {"{\"data\":[{\"id\":1}],\"has_more\":false}", "neither OpenAI's buckets nor Anthropic's"},
-      {"date,model,cost\n1,2,3\n", "its columns are \"date\", \"model\", \"cost\""},
-      {"usage_date_utc,cost_usd,model\nyesterday,1,m\n", "\"yesterday\", no date"},
-      {"usage_date_utc,cost_usd,model\n2026-11-27,1.2.3,m\n", "\"1.2.3\", no amount"},
+      {"date,model,cost\n1,2,3\n", "its columns are 'date', 'model', 'cost'"},
+      {"usage_date_utc,cost_usd,model\nyesterday,1,m\n", "'yesterday', no date"},
+      {"usage_date_utc,cost_usd,model\n2026-11-27,1.2.3,m\n", "'1.2.3', no amount"},
       {"{\"object\":\"page\",\"data\":[{\"start_time\":1,\"end_time\":2,\"results\":[{\"object\":"
        "\"organization.costs.result\",\"amount\":{\"value\":1,\"currency\":\"eur\"}}]}]}",
        "only usd"},

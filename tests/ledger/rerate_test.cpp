@@ -37,8 +37,9 @@ class Rerate : public testing::Test {
     const std::string path = folder_.path(name);
     Database database{path, Database::Open::Write};
     database.run(std::string{ledger::schema_sql()});
-    database.run("PRAGMA user_version = 1");
+    database.run("PRAGMA application_id = 0x43474c31; PRAGMA user_version = 1");
     ledger::Rows rows{database};
+    database.run("BEGIN");
     for (int i = 1; i <= 1'200; ++i) {
       CallRecord record = call(i, kNoon + std::chrono::seconds{i});
       for (int n = 1; n <= 1 + i % 3; ++n) {
@@ -66,6 +67,7 @@ class Rerate : public testing::Test {
       record.ended = record.attempts.back().ended;
       EXPECT_TRUE(rows.end(record, {}));
     }
+    database.run("COMMIT");
     return path;
   }
   ledger::RerateAsk ask(const budget::PriceBook& at) {
