@@ -410,8 +410,8 @@ class Sidecar {
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
     ledger_.configure(config().store.commit_wait);
     opened_.store->configure({.calls = config().store.keep_calls, .events = config().store.keep_events},
-                             ledger::StoreOptions().answers_for,
-                             ledger::StoreOptions().answers_bytes);
+                             config().idempotency.ttl,
+                             config().idempotency.max_bytes);
     if (key_files_) key_files_->watch(key_sources());
   }
   void apply() {
@@ -571,12 +571,16 @@ class Sidecar {
     const ledger::StoreFigures store = opened_.store->figures();
     metrics_.store(store, opened_.trouble.empty() && store.trouble.empty());
     hear_of_store(store.trouble);
+    const Once::Figures once = front_.once().figures();
     metrics_.live({server.connections,
                    upstream.connections,
                    upstream.exchanges,
                    server.buffered_bytes,
                    log_.dropped(),
-                   events_.subscribers()});
+                   events_.subscribers(),
+                   once.shared,
+                   once.lingering,
+                   once.bytes});
   }
 
   /// A disk that refuses is told once, and once more when it is well again.
@@ -623,16 +627,19 @@ class Sidecar {
         "no new calls; those in flight have until the drain's deadline",
         {{"signal", name}, {"in_flight", server_.figures().requests}});
     server_.drain();
+    front_.drain();
+    // Calls that no caller waits for have the same time.
+    const auto busy = [this] { return server_.figures().requests > 0 || front_.once().active() > 0; };
 
     bool hurry = false;
     endings_.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
     const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     asio::steady_timer timer{io_};
-    while (server_.figures().requests > 0 && runtime_.now() < deadline && !hurry) {
+    while (busy() && runtime_.now() < deadline && !hurry) {
       timer.expires_after(kDrainPoll);
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }
-    if (server_.figures().requests > 0) {
+    if (busy()) {
       // A request that is still being sent to us is nobody's call yet.
       broken_off_ = front_.active() > 0;
       say(Level::Warn,
@@ -640,8 +647,9 @@ class Sidecar {
           hurry ? "second signal: ending now" : "the drain's deadline has passed",
           {{"broken_off", front_.active()}});
       server_.stop_all();
+      front_.stop_all();
       const TimePoint end = runtime_.now() + kLastWords;
-      while (server_.figures().requests > 0 && runtime_.now() < end) {
+      while (busy() && runtime_.now() < end) {
         timer.expires_after(kDrainPoll);
         co_await timer.async_wait(asio::redirect_error(kAwait, error));
       }

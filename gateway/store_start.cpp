@@ -27,6 +27,8 @@ ledger::StoreOptions options_of(const Config& config, const Environment& environ
   options.path = config.store.path;
   options.commit = config.store.disk ? ledger::Commit::Disk : ledger::Commit::Process;
   options.retention = {.calls = config.store.keep_calls, .events = config.store.keep_events};
+  options.answers_for = config.idempotency.ttl;
+  options.answers_bytes = config.idempotency.max_bytes;
   options.set_aside_if_broken = !config.store.refuse;
   options.now = [] { return std::chrono::system_clock::now(); };
   if (config.store.payloads == Payloads::Plain) options.payloads = ledger::Payloads::Plain;
