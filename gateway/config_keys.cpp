@@ -33,8 +33,10 @@ void assign(SecretSource& into, const Value& value) {
 void assign(std::optional<budget::NanoUsd>& into, const Value& value) { into = budget::NanoUsd{value.number}; }
 void assign(double& into, const Value& value) { into = value.real; }
 template <typename T>
-requires std::integral<T> || std::is_enum_v<T>
-void assign(T& into, const Value& value) { into = static_cast<T>(value.number); }
+  requires std::integral<T> || std::is_enum_v<T>
+void assign(T& into, const Value& value) {
+  into = static_cast<T>(value.number);
+}
 
 /// put<&Config::retry, &Config::Retry::base>: where the value goes.
 template <auto... members>

@@ -14,6 +14,8 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,6 +48,7 @@ constexpr milliseconds kStuckAfter{5'000};
 constexpr milliseconds kLastWords{1'000};
 constexpr milliseconds kDrainPoll{10};
 constexpr milliseconds kFlushPatience{3'000};
+constexpr milliseconds kBooksPatience{10'000};
 // How long another thread waits for the I/O thread, and an admin client for a reload.
 constexpr milliseconds kLoopPatience{3'000};
 constexpr milliseconds kReloadPatience{5'000};
@@ -223,6 +226,19 @@ class Sidecar {
       OrderResult result;
       if (!door_.run([&] { result = act(order); }, kLoopPatience)) return std::nullopt;
       return result;
+    };
+    sources.books = [this](std::function<void(ledger::Books&)> question) {
+      // Shared, since a question that comes too late still runs.
+      auto done = std::make_shared<std::promise<void>>();
+      std::future<void> over = done->get_future();
+      opened_.store->read([done, question = std::move(question)](ledger::Books& books) {
+        question(books);
+        done->set_value();
+      });
+      return over.wait_for(kBooksPatience) == std::future_status::ready;
+    };
+    sources.forget_claim = [this](const ledger::Digest& scope, const std::string& call_id) {
+      opened_.store->forget_claim(scope, call_id);
     };
     sources.environment = source_.overrides.environment;
     return sources;
@@ -561,6 +577,7 @@ class Sidecar {
                    upstream.exchanges,
                    server.buffered_bytes,
                    log_.dropped(),
+                   events_.subscribers(),
                    once.shared,
                    once.lingering,
                    once.bytes});

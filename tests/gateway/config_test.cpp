@@ -796,7 +796,7 @@ std::string other_value(const gateway::Key& key) {
     case gateway::Type::Flag:
       return key.standard == "true" ? "false" : "true";
     case gateway::Type::Duration:
-      return "7s";
+      return key.range.low > 7'000 ? "7h" : "7s";
     case gateway::Type::Size:
       return "900KiB";
     case gateway::Type::Integer:
