@@ -1,11 +1,15 @@
 // Goal: what callgate knows outlives it, whichever way it ends, and whoever follows the feed hears of every call
 // once. Method: the real binary with a file of its own, killed and started again in the same directory.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <sys/stat.h>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -83,6 +87,11 @@ struct Lives {
   std::unique_ptr<Callgate> callgate{};
 };
 
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in{file, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
 constexpr const char* kBudgeted =
     "tenants: {default: {budget: {daily_usd: '1.00', monthly_usd: '2.00', per_run_usd: '0.5'}}}\n";
 
@@ -115,7 +124,7 @@ TEST(Ledger, budgets_grants_and_pauses_outlive_a_kill) {
 }
 
 /// What was on its way when it died may have been paid: it is charged, and told.
-TEST(Ledger, an_attempt_that_a_kill_cut_off_is_charged_and_told) {
+TEST(Ledger, F05_an_attempt_that_a_kill_cut_off_is_charged_and_told) {
   Lives lives{kBudgeted};
   lives.provider.script(R"([{"answer": {"hold": "door"}}])");
   RawClient client{lives.callgate->data_port()};
@@ -184,6 +193,94 @@ TEST(Ledger, without_a_usable_file_calls_are_served_and_it_is_told_or_it_does_no
                            "store.path=" + nowhere}};
   EXPECT_EQ(strict.wait(), 1);
   EXPECT_NE(strict.err().find(nowhere), std::string::npos) << strict.err();
+}
+
+/// Neither keys nor what was asked and answered is in the file, unless it is told to keep answers.
+TEST(Ledger, F36_no_key_and_no_body_is_in_the_file) {
+  const TempDir keys;
+  const std::string payload_key = keys.file("payload-key", "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s=\n");
+  for (const std::string& store :
+       {std::string{"store: {}\n"}, "store: {payload_key: {file: " + payload_key + "}}\n"}) {
+    SCOPED_TRACE(store);
+    Lives lives{store};
+    lives.provider.script(R"([{"answer": {"status": 200, "json": {"id": "c", "object": "chat.completion",
+      "model": "gpt-5-mini", "usage": {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}, "choices": [
+      {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "marker-of-the-answer"}}]}}}])");
+    const std::string body =
+        R"({"model":"gpt-5-mini","messages":[{"role":"user","content":"marker-of-the-prompt"}]})";
+    for (const char* run : {"r1", "r2"}) {
+      const Response answer = lives.chat(
+          body,
+          {{"Authorization", "Bearer sk-marker-of-the-key"}, {"Idempotency-Key", "k1"}, {"Callgate-Run-Id", run}});
+      EXPECT_EQ(answer.status, 200);
+      EXPECT_NE(answer.body.find("marker-of-the-answer"), std::string::npos) << "else nothing is shown";
+    }
+    EXPECT_EQ(lives.callgate->stop(), 0);
+    std::string all;
+    for (const auto& entry : std::filesystem::directory_iterator(lives.folder.path())) {
+      if (entry.path().filename().string().starts_with("callgate.db")) all += text_of(entry.path());
+    }
+    EXPECT_NE(all.find("gpt-5-mini"), std::string::npos) << "this is the file";
+    EXPECT_EQ(all.find("marker-of"), std::string::npos);
+  }
+}
+
+/// The write lock of SQLite's log (https://www.sqlite.org/walformat.html, 2.3.2), held by somebody else.
+class LockedStore {
+ public:
+  explicit LockedStore(const std::string& folder) : file_(::open((folder + "/callgate.db-shm").c_str(), O_RDWR)) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = 120;
+    lock.l_len = 1;
+    held_ = file_ >= 0 && ::fcntl(file_, F_SETLKW, &lock) == 0;
+  }
+  ~LockedStore() { ::close(file_); }
+  LockedStore(const LockedStore&) = delete;
+  LockedStore& operator=(const LockedStore&) = delete;
+  [[nodiscard]] bool held() const { return held_; }
+
+ private:
+  int file_;
+  bool held_ = false;
+};
+
+TEST(Ledger, F44_a_locked_store_kills_nobody_and_loses_nothing) {
+  Lives lives{"store: {commit_wait: 50ms}\n"};
+  EXPECT_EQ(lives.chat().status, 200);
+  {
+    const LockedStore lock{lives.folder.path()};
+    ASSERT_TRUE(lock.held());
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(lives.chat().status, 200) << "calls go on";
+    EXPECT_EQ(http_get(lives.callgate->health_url() + "/livez").status, 200);
+    EXPECT_EQ(http_get(lives.callgate->health_url() + "/readyz").status, 200);
+    EXPECT_EQ(support::awaited(0, [&] { return lives.figure("callgate_store_up"); }), 0) << "but it is told";
+    EXPECT_GE(lives.figure("callgate_commits_late_total"), 3);
+    EXPECT_EQ(lives.callgate->process().json_line("store_failed").at("level"), "error");
+  }
+  EXPECT_EQ(support::awaited(1, [&] { return lives.figure("callgate_store_up"); }), 1);
+  EXPECT_EQ(support::awaited(4, [&] { return static_cast<double>(lives.events("after=0").at("events").size()); }), 4);
+  EXPECT_EQ(lives.figure("callgate_store_rows_lost_total"), 0);
+}
+
+/// With store.on_failure: refuse, nothing is called that could not be remembered.
+TEST(Ledger, F44_where_all_must_be_remembered_a_locked_store_refuses_and_is_not_ready) {
+  Lives lives{"store: {commit_wait: 50ms, on_failure: refuse}\n"};
+  EXPECT_EQ(lives.chat().status, 200);
+  {
+    const LockedStore lock{lives.folder.path()};
+    ASSERT_TRUE(lock.held());
+    EXPECT_TRUE(support::eventually([&] { return lives.chat().status == 503; }));
+    const Response refused = lives.chat();
+    EXPECT_NE(refused.body.find("callgate_store"), std::string::npos) << refused.body;
+    EXPECT_EQ(refused.header("retry-after"), "1");
+    const Response ready = http_get(lives.callgate->health_url() + "/readyz");
+    EXPECT_EQ(ready.status, 503);
+    EXPECT_NE(ready.body.find("store"), std::string::npos) << ready.body;
+    EXPECT_EQ(http_get(lives.callgate->health_url() + "/livez").status, 200);
+  }
+  EXPECT_TRUE(support::eventually([&] { return lives.chat().status == 200; }));
 }
 
 // ---- The feed

@@ -176,7 +176,7 @@ TEST_F(RowsTest, a_refused_call_is_a_row_without_attempts) {
   EXPECT_EQ(text(path_, "SELECT data->>'reason' FROM events"), "queue_full");
 }
 
-TEST_F(RowsTest, tokens_are_reported_unknown_or_none) {
+TEST_F(RowsTest, F17_tokens_are_reported_unknown_or_none) {
   struct Case {
     const char* name;
     int status;

@@ -187,7 +187,7 @@ TEST_F(FaultsTest, an_end_in_trouble_takes_no_longer_than_it_may_and_tells_every
   EXPECT_EQ(tally.lost, 20);
 }
 
-TEST_F(FaultsTest, the_log_stays_bounded_beside_a_reader_that_never_rests) {
+TEST_F(FaultsTest, F46_the_log_stays_bounded_beside_a_reader_that_never_rests) {
   constexpr std::uint64_t kBound = 64ULL << 20U;
   constexpr int kCalls = 12'000;  // More than twice the bound, by what is written for one call.
   auto store = opened(options_at(path_, clock_));
