@@ -104,9 +104,9 @@ export async function measure({ executable, settings, seconds, say }) {
   }
   delay.disable();
   const told = cells.map(({ times, ...cell }) => {
-    const of = (values) => ({ p50: quantile(values, 0.5), p99: quantile(values, 0.99) });
+    const of = (values) => ({ p10: quantile(values, 0.1), p50: quantile(values, 0.5), p99: quantile(values, 0.99) });
     const [keyed, unkeyed] = [of(times.keyed), of(times.unkeyed)];
-    return { ...cell, calls: times.keyed.length, keyed, unkeyed, added: { p50: keyed.p50 - unkeyed.p50, p99: keyed.p99 - unkeyed.p99 } };
+    return { ...cell, calls: times.keyed.length, keyed, unkeyed, added: { p10: keyed.p10 - unkeyed.p10, p50: keyed.p50 - unkeyed.p50, p99: keyed.p99 - unkeyed.p99 } };
   });
 
   const used = Object.fromEntries(Object.keys(kStores).map((name) => [name, { keyed: 0, unkeyed: 0, calls: { keyed: 0, unkeyed: 0 } }]));
