@@ -223,7 +223,9 @@ TEST_P(Kill, the_same_job_is_done_afterwards_and_money_is_counted_once) {
   }
   EXPECT_EQ(is_whole(first, death.stream), death.whole) << first.body;
   const auto requests = [&provider] { return provider.stats().at("requests").get<std::int64_t>(); };
-  if (death.requests >= 0) EXPECT_EQ(requests(), death.requests);
+  if (death.requests >= 0) {
+    EXPECT_EQ(requests(), death.requests);
+  }
   if (reaches_provider) provider.script("[]");
 
   std::int64_t spent = 0;
@@ -249,7 +251,9 @@ TEST_P(Kill, the_same_job_is_done_afterwards_and_money_is_counted_once) {
         EXPECT_EQ(books.text("SELECT outcome FROM calls"), "answered");
       }
       EXPECT_EQ(books.number("SELECT count(*) FROM idempotency"), death.keyed ? 1 : 0);
-      if (death.keyed) EXPECT_EQ(books.number("SELECT state FROM idempotency"), is_stored ? 1 : 2);
+      if (death.keyed) {
+        EXPECT_EQ(books.number("SELECT state FROM idempotency"), is_stored ? 1 : 2);
+      }
       EXPECT_EQ(spent_today(callgate), books.number("SELECT sum(charged_nano) FROM attempts"));
     }
 
@@ -257,8 +261,12 @@ TEST_P(Kill, the_same_job_is_done_afterwards_and_money_is_counted_once) {
     const Response second = deliver(callgate, request);
     EXPECT_TRUE(is_whole(second, death.stream)) << second.status << ' ' << second.body;
     EXPECT_EQ(requests(), before + (is_stored ? 0 : 1));
-    if (death.keyed) EXPECT_EQ(second.header("callgate-idempotency"), is_stored ? "replayed" : "recovered");
-    if (is_stored && death.whole) EXPECT_EQ(second.body, first.body);
+    if (death.keyed) {
+      EXPECT_EQ(second.header("callgate-idempotency"), is_stored ? "replayed" : "recovered");
+    }
+    if (is_stored && death.whole) {
+      EXPECT_EQ(second.body, first.body);
+    }
     if (death.keyed) {
       const Response third = deliver(callgate, request);
       EXPECT_EQ(third.header("callgate-idempotency"), "replayed");
