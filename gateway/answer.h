@@ -35,6 +35,8 @@ class Wire {
   virtual task<void> yield() = 0;
   /// Nobody can be reached any more.
   [[nodiscard]] virtual bool gone() const = 0;
+  /// The receiver has closed, though nobody may have been told yet.
+  [[nodiscard]] virtual bool has_closed() const = 0;
   /// Ends our direction; what was written still arrives.
   virtual void end_sending() = 0;
   /// Breaks the connection so that the receiver sees it broken.
@@ -60,6 +62,7 @@ class Answer final : public Caller {
   task<bool> finish(std::string_view last) override;
   void abort() override;
   [[nodiscard]] bool begun() const override { return state_ != State::Nothing; }
+  [[nodiscard]] bool present() override { return !wire_.gone() && !wire_.has_closed(); }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return bytes_sent_; }
 
   [[nodiscard]] bool ended() const { return state_ == State::Whole || state_ == State::Aborted; }

@@ -130,8 +130,9 @@ struct Try {
   /// Before the caller has a byte, its SDK's patience counts; the call's deadline and the total always do.
   [[nodiscard]] Bound common_bound() const {
     Bound bound;
-    bound.also(call.deadline, Clock::Deadline);
     bound.also(later(began, timeouts().total), Clock::Total);
+    if (call.patience) return bound;  // Whoever cannot wait any longer leaves alone.
+    bound.also(call.deadline, Clock::Deadline);
     if (!attempt.answer_started) bound.also(call.first_content_by, Clock::Patience);
     return bound;
   }
@@ -485,6 +486,7 @@ task<void> relay_stream(Try& t) {
       bound.also(hold_until, Clock::Hold);
       // The provider's head is here: at the end of the SDK's patience it is passed on, which is not a failure.
       if (bound.clock == Clock::Patience) bound.clock = Clock::Hold;
+      if (t.call.patience) bound.also(t.call.answers_by(), Clock::Hold);
     } else if (!heartbeat.empty() && reader->between_events()) {
       bound.also(last_sent + policy.heartbeat, Clock::Heartbeat);
     }

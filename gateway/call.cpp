@@ -223,8 +223,8 @@ Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal
   using budget::Limit;
   const bool full = refusal.why == Refusal::Why::QueueFull;
   // Only its own deadline is one; where its SDK's patience ended, it has waited too long.
-  if (refusal.why == Refusal::Why::Deadline && now >= call.deadline) {
-    const bool at_once = call.deadline <= call.request.arrived;
+  if (refusal.why == Refusal::Why::Deadline && now >= call.ends_by()) {
+    const bool at_once = call.ends_by() <= call.request.arrived;
     const bool waited = record.queued >= kWaited;
     std::string message = "the call's deadline passed while it waited: " + held_words(call, record, refusal);
     if (!waited) message = "the call's deadline (Callgate-Deadline) passed while its request was still on the way";
@@ -485,7 +485,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   }
 
   const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
-  const TimePoint patience = std::min(call.deadline, call.first_content_by);
+  const auto patience = [&call] { return std::min(call.ends_by(), call.answers_by()); };
   std::vector<TimePoint> not_before(call.candidates.size(), TimePoint::min());
   for (std::size_t i = 0; i < priced.size(); ++i) {
     if (priced[i] == 0) not_before[i] = TimePoint::max();
@@ -502,14 +502,23 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   ask.tenant = call.tenant;
   ask.run_id = call.run_id;
   ask.lane = call.lane;
-  ask.deadline = patience;
+  ask.deadline = patience();
   ask.longest_wait = retry.longest_wait;
   TimePoint first_began{};
   std::optional<Attempt> failed;  // The one before.
   budget::GaveUp closed_by = budget::GaveUp::NotRetryable;
+  const auto bounded = [&] {
+    const bool by_elapsed = failed && retry.max_elapsed > milliseconds::zero();
+    return by_elapsed ? std::min(patience(), first_began + retry.max_elapsed) : patience();
+  };
   for (int number = 1;; ++number) {
     WaitTimes waits{};
     std::expected<Admitted, Refusal> admission = co_await services.admission.admit(ask, waiter, waits, signal);
+    while (!admission && admission.error().why == Refusal::Why::Deadline && ask.deadline < bounded()) {
+      // Somebody has come meanwhile who can wait for longer.
+      ask.deadline = bounded();
+      admission = co_await services.admission.admit(ask, waiter, waits, signal);
+    }
     const Slept slept = count_waits(waits, failed.has_value(), record);
     if (signal.stopped()) {
       LastWord nothing;
@@ -518,7 +527,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     if (!admission && failed) {
       if (admission.error().why == Refusal::Why::Draining) co_return drained(call, record);
       // The provider's own last word says more than ours.
-      const bool by_elapsed = ask.deadline < patience;
+      const bool by_elapsed = ask.deadline < patience();
       co_return final_failure(call, record, *failed, reason_of(admission.error(), closed_by, by_elapsed));
     }
     if (!admission) {
@@ -595,7 +604,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
                                       .answer_started = attempt.answer_started,
                                       .callers_deadline = attempt.callers_deadline,
                                       .first_began = first_began,
-                                      .deadline = patience};
+                                      .deadline = patience()};
     const budget::NextStep next = retry.after(facts, services.runtime.now(), services.runtime.roll());
     if (const auto* at = std::get_if<budget::RetryAt>(&next)) {
       // Where the whole limit group pauses, all who wait are spread there.
@@ -609,10 +618,9 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       }
       hold_back(call, admitted.candidate, attempt.verdict.cls, TimePoint::max(), not_before);
     }
-    ask.again = true;
-    ask.deadline = patience;
-    if (retry.max_elapsed > milliseconds::zero()) ask.deadline = std::min(patience, first_began + retry.max_elapsed);
     failed = std::move(attempt);
+    ask.again = true;
+    ask.deadline = bounded();
   }
 }
 
@@ -635,25 +643,6 @@ Ending internal_error(const Call& call, const CallRecord& record, bool begun) {
                     {});
 }
 
-CallRecord begin_record(const Call& call) {
-  CallRecord record;
-  record.id = call.id;
-  record.tenant = call.tenant;
-  record.lane = call.lane;
-  record.run_id = call.run_id;
-  record.route = call.route->name;
-  record.upstream = call.candidates.front().upstream;
-  record.dialect = call.to->dialect->name();
-  record.operation = classifier::name_of(call.endpoint.operation);
-  record.method = call.request.method;
-  record.path = call.path;
-  record.model = call.facts.model;
-  record.stream = call.facts.stream;
-  record.sdk_retry = call.sdk_retry;
-  record.bytes_in = call.bytes_in;
-  return record;
-}
-
 task<void> say(LastWord last, Caller& caller) {
   switch (last.how) {
     case LastWord::How::Nothing:
@@ -674,6 +663,29 @@ task<void> say(LastWord last, Caller& caller) {
 }
 
 }  // namespace
+
+CallRecord begin_record(const Call& call) {
+  CallRecord record;
+  record.id = call.id;
+  record.tenant = call.tenant;
+  record.lane = call.lane;
+  record.run_id = call.run_id;
+  record.route = call.route->name;
+  record.upstream = call.candidates.front().upstream;
+  record.dialect = call.to->dialect->name();
+  record.operation = classifier::name_of(call.endpoint.operation);
+  record.method = call.request.method;
+  record.path = call.path;
+  record.model = call.facts.model;
+  record.stream = call.facts.stream;
+  record.sdk_retry = call.sdk_retry;
+  record.queue = call.queue;
+  record.labels = call.labels;
+  record.idempotency_key = call.idempotency_key;
+  record.once = call.once;
+  record.bytes_in = call.bytes_in;
+  return record;
+}
 
 task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& signal) {
   CallRecord record = begin_record(call);

@@ -74,8 +74,16 @@ struct LastWord;
 class Keep {
  public:
   virtual ~Keep() = default;
-  /// The story has come to its end; `last` is still to be said.
-  [[nodiscard]] virtual ledger::OnceOutcome outcome(const CallRecord& record, const LastWord& last) = 0;
+  /// The story has come to its end; `last` is still to be said. Writes into the record what it did. Nothing: there is
+  /// no claim that would end with the call.
+  [[nodiscard]] virtual std::optional<ledger::OnceOutcome> outcome(CallRecord& record, const LastWord& last) = 0;
+};
+
+/// Of a call that several callers may wait for: until when the most patient of them does. It moves as they come and
+/// go. An attempt under way is not cut by it: whoever cannot wait any longer leaves alone.
+struct CallersPatience {
+  TimePoint deadline = TimePoint::max();
+  TimePoint first_content_by = TimePoint::max();
 };
 
 /// One call, as the front door understood it.
@@ -88,7 +96,10 @@ struct Call {
   std::string path{};    // Below the upstream's name, without query.
   std::string target{};  // The same with query, as sent to the provider.
   std::string asked{};   // The path below the upstream's name as the caller wrote it, for other upstreams' sake.
+  std::string queue{};   // CallRecord's, as the next.
+  std::string labels{};
   std::string idempotency_key{};
+  std::string_view once{};  // CallRecord's, as far as it is known at the begin.
   bool sdk_retry = false;
   bool fresh = false;  // Callgate-Fresh: what is remembered does not count.
   std::shared_ptr<const Route> route{};
@@ -104,9 +115,16 @@ struct Call {
   bool hide_usage = false;                        // We asked for usage in the stream; the caller had not.
   TimePoint deadline = TimePoint::max();          // The whole call.
   TimePoint first_content_by = TimePoint::max();  // Until then the caller's SDK waits for a first byte.
+  /// Null: those two hold; else this instead of them.
+  const CallersPatience* patience = nullptr;
+  [[nodiscard]] TimePoint ends_by() const { return patience ? patience->deadline : deadline; }
+  [[nodiscard]] TimePoint answers_by() const { return patience ? patience->first_content_by : first_content_by; }
   Keep* keep = nullptr;                           // Null: it may happen twice.
   LiveCall* live = nullptr;                       // Where it is told how far it has come; may be null.
 };
+
+/// What is known of it before its story begins.
+[[nodiscard]] CallRecord begin_record(const Call& call);
 
 /// Plays the call to its end: exactly one outcome, one ended row, one end of the answer. Never throws.
 task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& signal);

@@ -46,6 +46,9 @@ class Caller {
   /// Ends visibly: what was begun never looks complete. Chunked without its last chunk; a known length by reset.
   virtual void abort() = 0;
   [[nodiscard]] virtual bool begun() const = 0;
+  /// False: he has closed or broken the connection, as far as the kernel can tell at this moment, though the signal
+  /// may not say so yet.
+  [[nodiscard]] virtual bool present() { return true; }
   /// Body bytes handed to the kernel so far, framing not counted.
   [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
 };

@@ -169,6 +169,20 @@ struct Config {
     bool operator==(const Queue&) const = default;
   } queue{};
 
+  struct Idempotency {
+    std::chrono::milliseconds ttl{24LL * 3'600'000};
+    std::uint64_t max_bytes = 256ULL * 1024 * 1024;
+    std::uint64_t max_entry = 4ULL * 1024 * 1024;
+    std::chrono::milliseconds lease{60'000};
+    /// What an identical request without a key means.
+    enum class Derive : std::uint8_t { Off, Undelivered, RunId, Body } derive = Derive::Undelivered;
+    enum class OnUnknown : std::uint8_t { Rerun, Fail } on_unknown = OnUnknown::Rerun;
+    /// What becomes of such a call when its last caller has left.
+    enum class CallerGone : std::uint8_t { Linger, Cancel, Finish } on_caller_gone = CallerGone::Linger;
+    std::chrono::milliseconds linger{15'000};
+    bool operator==(const Idempotency&) const = default;
+  } idempotency{};
+
   struct Stream {
     std::chrono::milliseconds hold_head{45'000};
     std::uint64_t hold_bytes = 256 * 1024;

@@ -93,6 +93,11 @@ void put_half_close(Config& config, const std::string& /*name*/, const Value& va
   config.limits.half_close_is_gone = value.text == "gone";
 }
 
+void put_on_caller_gone(Config& config, const std::string& /*name*/, const Value& value) {
+  using Gone = Config::Idempotency::CallerGone;
+  config.idempotency.on_caller_gone = value.text == "finish" ? Gone::Finish : Gone::Cancel;
+}
+
 using C = Config;
 using U = UpstreamConfig;
 using T = UpstreamConfig::Timeouts;
@@ -645,51 +650,53 @@ constexpr Key kKeys[] = {
     {.path = "idempotency.ttl",
      .type = Type::Duration,
      .standard = "24h",
-     .meaning = "How long answers are kept.",
+     .meaning = "How long the answer of a job is kept, and given again.",
      .range = between(kSecond, 366 * kDay),
-     .later = "idempotency"},
+     .apply = put<&C::idempotency, &C::Idempotency::ttl>},
     {.path = "idempotency.max_bytes",
      .type = Type::Size,
      .standard = "256MiB",
-     .meaning = "All kept answers together.",
+     .meaning = "All kept answers together, those in flight apart from those in the store; beyond it the oldest go.",
      .range = between(kMiB, 1024 * kGiB),
-     .later = "idempotency"},
+     .apply = put<&C::idempotency, &C::Idempotency::max_bytes>},
     {.path = "idempotency.max_entry",
      .type = Type::Size,
      .standard = "4MiB",
-     .meaning = "A larger answer is not kept.",
+     .meaning = "A larger answer is neither kept nor shared with a second caller.",
      .range = between(kKiB, kGiB),
-     .later = "idempotency"},
+     .apply = put<&C::idempotency, &C::Idempotency::max_entry>},
     {.path = "idempotency.lease",
      .type = Type::Duration,
      .standard = "60s",
-     .meaning = "After a crash a claim ends by itself.",
+     .meaning = "A claim that nobody has ended ends by itself after this long.",
      .range = between(kSecond, kDay),
-     .later = "idempotency"},
+     .apply = put<&C::idempotency, &C::Idempotency::lease>},
     {.path = "idempotency.derive",
      .type = Type::Word,
      .standard = "undelivered",
-     .meaning = "What an identical request without a key means.",
+     .meaning = "What an identical POST without an `Idempotency-Key` means. undelivered: one with the same run id gets the "
+         "answer that its twin's caller did not wait for, once; run_id: with the same run id it is the same job; body: "
+         "it always is; off: it is another job.",
      .words = "off|undelivered|run_id|body",
-     .later = "idempotency"},
+     .apply = put<&C::idempotency, &C::Idempotency::derive>},
     {.path = "idempotency.on_unknown",
      .type = Type::Word,
      .standard = "rerun",
-     .meaning = "When a crash hid an outcome.",
+     .meaning = "What to do when a crash hid how a job ended, which may have been paid: again, or tell (502).",
      .words = "rerun|fail",
-     .later = "idempotency"},
+     .apply = put<&C::idempotency, &C::Idempotency::on_unknown>},
     {.path = "idempotency.on_caller_gone",
      .type = Type::Word,
-     .meaning = "What becomes of a keyed call whose caller left: `{linger: 15s}`, `cancel` or `finish`.",
+     .meaning = "What becomes of a call with a key or run id whose last caller left: `{linger: 15s}`, `cancel` or `finish`.",
      .words = "cancel|finish",
      .example = "finish",
-     .later = "idempotency"},
+     .apply = put_on_caller_gone},
     {.path = "idempotency.on_caller_gone.linger",
      .type = Type::Duration,
      .standard = "15s",
-     .meaning = "It goes on for this long.",
+     .meaning = "It goes on for this long; a twin that comes meanwhile joins it.",
      .range = kUpToADay,
-     .later = "idempotency"},
+     .apply = put<&C::idempotency, &C::Idempotency::linger>},
 
     {.path = "stream", .type = Type::Map, .meaning = "Answers that come event by event."},
     {.path = "stream.hold_head",

@@ -105,12 +105,21 @@ std::shared_ptr<const CallPolicy> policy_of(const Config& config) {
 }
 
 Front::Front(Services services, Metrics& metrics, Log& log, RecentCalls& recent)
-    : services_(services), metrics_(metrics), log_(log), recent_(recent) {}
+    : services_(services),
+      metrics_(metrics),
+      log_(log),
+      recent_(recent),
+      once_(services,
+            live_,
+            {.ended = [this](CallRecord record) { ended(std::move(record)); },
+             .counted = [this](std::string_view result) { metrics_.idempotency(result); }}) {}
 
 void Front::configure(const Config& config) {
   directory_ = directory_of(config);
   policy_ = policy_of(config);
   tenants_ = std::make_shared<const Tenants>(config);
+  derive_ = config.idempotency.derive;
+  once_.configure(config.idempotency, false);
 }
 
 std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {
@@ -268,6 +277,8 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   call.id =
       new_call_id(services_.runtime.wall_now(), services_.runtime.random_bits(), services_.runtime.random_bits());
   call.run_id = ours->run_id;
+  call.queue = ours->queue;
+  call.labels = ours->labels;
   call.idempotency_key = ours->idempotency_key;
   call.fresh = ours->fresh;
   call.route = addressed->route;
@@ -287,6 +298,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
     call.sizes.media = media.pieces;
   }
   call.sizes.most_output = call.facts.max_output_tokens;
+  const std::shared_ptr<const std::string> as_sent = request.body;
   if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
     if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
       request.body = std::make_shared<const std::string>(classifier::edited(*request.body, std::span{&*edit, 1}));
@@ -299,6 +311,10 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   choose_ways(call, addressed->query);
 
   metrics_.call_began(call.route->name, call.lane);
+  if (auto key = job_key(call, as_sent ? std::string_view{*as_sent} : std::string_view{}, derive_)) {
+    co_await once_.serve(std::move(call), std::move(*key), caller, signal);
+    co_return;
+  }
   LiveCalls::Entry live{live_,
                         {.id = call.id,
                          .tenant = call.tenant,
@@ -310,6 +326,10 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
                          .signal = &signal}};
   call.live = &*live;
   CallRecord record = co_await run_call(std::move(call), services_, caller, signal);
+  ended(std::move(record));
+}
+
+void Front::ended(CallRecord record) {
   metrics_.call_ended(record);
   if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty() && !record.attempts.empty())
     metrics_.retry_denied(record.upstream, record.reason);

@@ -10,6 +10,7 @@
 #include "gateway/live_calls.h"
 #include "gateway/log.h"
 #include "gateway/metrics.h"
+#include "gateway/once.h"
 #include "gateway/recent_calls.h"
 #include "gateway/server.h"
 #include "gateway/tenants.h"
@@ -36,7 +37,13 @@ class Front {
   void serve_events_by(EventFeed& feed) { events_ = &feed; }
 
   task<void> serve(Inbound request, Caller& caller, Signal& signal);
-  /// Calls being played.
+  /// What waits gives up, what is in flight goes on: calls that no connection waits for, too.
+  void drain() { once_.drain(); }
+  /// Stops those; the others are stopped by their connections.
+  void stop_all() { once_.stop_all(); }
+  /// Calls with a key or run id that are under way, those without a caller included.
+  [[nodiscard]] const Once& once() const { return once_; }
+  /// Calls being played, and callers who read along.
   [[nodiscard]] std::size_t active() const { return live_.size(); }
   [[nodiscard]] const LiveCalls& live() const { return live_; }
   /// Until it is empty again, every new call is refused for it (store.on_failure: refuse).
@@ -48,6 +55,7 @@ class Front {
   [[nodiscard]] std::pair<AnswerHead, std::string> refuse(const RefusedRequest& refused);
 
  private:
+  void ended(CallRecord record);
   /// DELETE /callgate/v1/calls/{id}: a worker takes back a call of its own tenant.
   [[nodiscard]] std::pair<AnswerHead, std::string> own_api(const Inbound& request, const TenantConfig& tenant);
 
@@ -61,6 +69,8 @@ class Front {
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
   std::shared_ptr<const Tenants> tenants_{};
+  Once once_;
+  Config::Idempotency::Derive derive_ = Config::Idempotency::Derive::Undelivered;
 };
 
 [[nodiscard]] std::shared_ptr<const Directory> directory_of(const Config& config);

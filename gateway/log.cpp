@@ -265,6 +265,7 @@ void write_call(Fields fields, const CallRecord& record) {
   fields.text("tenant", record.tenant, kNameMax);
   fields.text("lane", budget::name_of(record.lane), kIdMax);
   text_if_any(fields, "run_id", record.run_id, kRunIdMax);
+  text_if_any(fields, "queue", record.queue, kNameMax);
   text_if_any(fields, "route", record.route, kNameMax);
   text_if_any(fields, "upstream", record.upstream, kNameMax);
   text_if_any(fields, "operation", record.operation, kIdMax);
@@ -277,6 +278,8 @@ void write_call(Fields fields, const CallRecord& record) {
   fields.text("outcome", ledger::name_of(record.outcome), kIdMax);
   fields.text("class", classifier::name_of(record.cls), kIdMax);
   text_if_any(fields, "reason", record.reason, kIdMax);
+  text_if_any(fields, "once", record.once, kIdMax);
+  text_if_any(fields, "origin", record.origin, kIdMax);
   fields.open_list("attempts");
   for (const AttemptRow& attempt : record.attempts) write_attempt(fields, attempt);
   fields.close_list();
@@ -293,6 +296,7 @@ void write_call(Fields fields, const CallRecord& record) {
   write_billed(fields, record.usage.billed);
   text_if_any(fields, "finish", record.usage.finish.value_or(""), kIdMax);
   text_if_any(fields, "cost_usd", record.cost ? budget::usd_text(*record.cost) : std::string{}, kIdMax);
+  text_if_any(fields, "saved_usd", record.saved ? budget::usd_text(*record.saved) : std::string{}, kIdMax);
 }
 
 }  // namespace

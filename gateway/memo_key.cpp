@@ -1,12 +1,11 @@
 #include "gateway/memo_key.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <memory>
-#include <stdexcept>
+#include <span>
+
+#include "gateway/digest.h"
 
 namespace gateway {
 namespace {
@@ -22,28 +21,6 @@ constexpr std::array<std::string_view, 5> kChangeAnswers = {
     "anthropic-version", "anthropic-beta", "openai-beta", "openai-organization", "openai-project"};
 constexpr std::size_t kDigestShown = 16;  // Bytes; enough that no two keys meet.
 
-/// Parts are told apart by their lengths, so that no text can pose as two.
-class Digest {
- public:
-  Digest() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
-      throw std::runtime_error("SHA-256 is not to be had");
-  }
-  void add(std::string_view part) {
-    const std::uint64_t size = part.size();
-    EVP_DigestUpdate(context_.get(), &size, sizeof size);
-    EVP_DigestUpdate(context_.get(), part.data(), part.size());
-  }
-  budget::MemoKey end() {
-    budget::MemoKey key{};
-    EVP_DigestFinal_ex(context_.get(), key.data(), nullptr);
-    return key;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
-
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::any_of(names, [&](std::string_view one) { return classifier::same_name(one, name); });
 }
@@ -56,6 +33,8 @@ bool is_key_header(std::string_view name) {
   if (small == kIdempotencyKey) return false;
   return std::ranges::any_of(kTellWho, [&](std::string_view part) { return small.find(part) != small.npos; });
 }
+
+bool changes_answers(std::string_view name) { return is_one_of(kChangeAnswers, name); }
 
 bool is_key_parameter(std::string_view pair) {
   pair = pair.substr(0, pair.find('='));
@@ -88,7 +67,7 @@ budget::MemoKey memo_key(const Call& call) {
     digest.add(part);
   }
   for (const classifier::Header& header : call.request.headers) {
-    if (!is_one_of(kChangeAnswers, header.name) && !is_key_header(header.name)) continue;
+    if (!changes_answers(header.name) && !is_key_header(header.name)) continue;
     std::string name = header.name;
     std::ranges::transform(name, name.begin(), [](char c) { return classifier::lower(c); });
     digest.add(name);

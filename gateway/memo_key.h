@@ -17,7 +17,9 @@ namespace gateway {
 
 /// Where a caller may have put its key, by the header's name: whatever says who somebody is.
 [[nodiscard]] bool is_key_header(std::string_view name);
-/// The same for a part of the query, such as "key=abc", however its name is written.
+/// Headers that change an answer: versions, betas, organisation and project.
+[[nodiscard]] bool changes_answers(std::string_view name);
+/// The same as is_key_header() for a part of the query, such as "key=abc", however its name is written.
 [[nodiscard]] bool is_key_parameter(std::string_view pair);
 
 }  // namespace gateway

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "gateway/once.h"
 #include "gateway/process_figures.h"
 #include "gateway/reload.h"
 
@@ -312,6 +313,7 @@ class Metrics::Impl {
     count_attempts(record, model);
     count_tokens(record, upstream, model, tenant);
     count_cost(record, model, tenant);
+    if (record.saved) saved_.at({upstream, model, tenant}).Increment(usd_of(*record.saved));
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
     for (std::size_t wait = 0; wait < record.waits.size(); ++wait) {
@@ -331,6 +333,7 @@ class Metrics::Impl {
     if (const auto side = broken_by(record)) streams_broken_.at({upstream, id_of(*side)}).Increment();
   }
 
+  void idempotency(std::string_view result) { idempotency_.at({once_results_.id_of(result)}).Increment(); }
   void queue_moved(budget::Lane lane, double by) { queue_depth_.at({id_of(lane)}).Increment(by); }
   void retry_denied(std::string_view upstream, std::string_view reason) {
     retries_denied_.at({upstreams_.id_of(upstream), reasons_.learn(reason)}).Increment();
@@ -343,6 +346,9 @@ class Metrics::Impl {
     upstream_connections_.at({}).Set(static_cast<double>(figures.upstream_connections));
     upstream_exchanges_.at({}).Set(static_cast<double>(figures.upstream_exchanges));
     buffered_bytes_.at({}).Set(static_cast<double>(figures.buffered_bytes));
+    shared_calls_.at({}).Set(static_cast<double>(figures.shared_calls));
+    lingering_calls_.at({}).Set(static_cast<double>(figures.lingering_calls));
+    shared_bytes_.at({}).Set(static_cast<double>(figures.shared_bytes));
     const auto dropped = static_cast<double>(figures.log_lines_dropped);
     log_lines_dropped_.at({}).Increment(std::max(0.0, dropped - log_lines_dropped_.at({}).Value()));
   }
@@ -547,7 +553,8 @@ class Metrics::Impl {
 
     const bool was_answer = record.cls == classifier::Class::None ? record.outcome == Outcome::Answered
                                                                   : record.first_content.has_value();
-    const bool known = in_rows || record.usage.tokens;
+    // What a twin's call has used stands in that one's record.
+    const bool known = in_rows || record.usage.tokens || !record.origin.empty();
     if (was_answer && !known && is_charged(record.operation)) usage_missing_.at({upstream}).Increment();
   }
   void count_cost(const CallRecord& record, Id model, Id tenant) {
@@ -600,6 +607,7 @@ class Metrics::Impl {
     }
     for (Id level = 1; level < levels_.size(); ++level) log_messages_.at({level});
     for (Id result = 1; result < reload_results_.size(); ++result) reloads_.at({result});
+    for (Id result = 1; result < once_results_.size(); ++result) idempotency_.at({result});
     restart_needed({});
     // What the process runs with was read, and was good.
     config_good_.at({}).Set(1);
@@ -660,6 +668,7 @@ class Metrics::Impl {
   Vocabulary credentials_{kNoWords, kCredentialsLearned};
   Vocabulary versions_{kVersions};
   Vocabulary reload_results_{kReloadResults};
+  Vocabulary once_results_{kOnceResults};
   Vocabulary restart_keys_{kRestartKeys};
   const Id no_model_ = models_.id_of(kNoModel);
 
@@ -802,6 +811,19 @@ class Metrics::Impl {
       gauges("callgate_upstream_connections", "Connections to providers, idle ones included.", {});
   Gauges upstream_exchanges_ = gauges("callgate_upstream_exchanges", "Attempts that are on the wire.", {});
   Gauges buffered_bytes_ = gauges("callgate_buffered_bytes", "Request bytes in memory.", {});
+  Counters idempotency_ = counters("callgate_idempotency_total",
+                                   "What became of jobs that callgate knows again, by key or run id.",
+                                   {{"result", &once_results_}});
+  Counters saved_ = counters("callgate_saved_usd_total",
+                             "What the answers that twins got had cost, in USD, and was not paid again.",
+                             {upstream_, model_, tenant_});
+  Gauges shared_calls_ = gauges("callgate_shared_calls", "Calls with a key or run id that are under way.", {});
+  Gauges lingering_calls_ =
+      gauges("callgate_lingering_calls", "Those of them that no caller waits for at present.", {});
+  Gauges shared_bytes_ = gauges("callgate_shared_bytes",
+                                "Bytes of answers that are kept in memory for whoever asks the same, and of requests "
+                                "whose caller has left.",
+                                {});
   Gauges draining_ = gauges("callgate_draining", "1 while the process is going, else 0.", {});
   Gauges build_info_ =
       gauges("callgate_build_info", "Always 1; the version is in the label.", {{"version", &versions_}});
@@ -825,6 +847,7 @@ Metrics::~Metrics() = default;
 
 void Metrics::call_began(std::string_view upstream, budget::Lane lane) { impl_->call_began(upstream, lane); }
 void Metrics::call_ended(const CallRecord& record) { impl_->call_ended(record); }
+void Metrics::idempotency(std::string_view result) { impl_->idempotency(result); }
 void Metrics::queue_entered(budget::Lane lane) { impl_->queue_moved(lane, 1); }
 void Metrics::queue_left(budget::Lane lane) { impl_->queue_moved(lane, -1); }
 void Metrics::retry_denied(std::string_view upstream, std::string_view reason) {

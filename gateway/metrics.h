@@ -33,6 +33,9 @@ struct LiveFigures {
   std::size_t upstream_exchanges = 0;
   std::uint64_t buffered_bytes = 0;
   std::uint64_t log_lines_dropped = 0;  // Log::dropped().
+  std::size_t shared_calls = 0;         // Once::Figures, as the next.
+  std::size_t lingering_calls = 0;
+  std::uint64_t shared_bytes = 0;
 };
 
 /// Called on the I/O thread, except for text(). Handles are resolved once and found again without allocation.
@@ -46,6 +49,7 @@ class Metrics {
   void call_began(std::string_view upstream, budget::Lane lane);
   /// Once per call_began(), with the same upstream and lane in the record.
   void call_ended(const CallRecord& record);
+  void idempotency(std::string_view result);  // Of kOnceResults.
   void queue_entered(budget::Lane lane);
   void queue_left(budget::Lane lane);
   void retry_denied(std::string_view upstream, std::string_view reason);

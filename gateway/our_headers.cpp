@@ -1,8 +1,10 @@
 #include "gateway/our_headers.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "classifier/retry_after.h"
+#include "gateway/json_out.h"
 
 namespace gateway {
 namespace {
@@ -15,8 +17,12 @@ using std::chrono::milliseconds;
 constexpr std::string_view kPrefix = "callgate-";
 constexpr std::size_t kRunIdMax = 128;
 constexpr std::size_t kTenantMax = 64;
-constexpr std::string_view kTenantLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+constexpr std::size_t kQueueMax = 64;
+constexpr std::size_t kKeyMax = 255;
 constexpr std::size_t kLabelsMax = 8;
+constexpr std::size_t kLabelNameMax = 32;
+constexpr std::size_t kLabelValueMax = 64;
 constexpr milliseconds kDeadlineMax = std::chrono::hours{24 * 7};
 
 std::string quoted(std::string_view text) {
@@ -42,17 +48,47 @@ bool visible(std::string_view text, std::size_t longest) {
          std::ranges::all_of(text, [](char c) { return c > ' ' && c < 127; });
 }
 
-std::optional<std::string> bad_labels(std::string_view text) {
-  std::size_t count = 0;
-  while (!text.empty()) {
+bool printable(std::string_view text, std::size_t longest) {
+  return !text.empty() && text.size() <= longest &&
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 127; });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+bool is_name(std::string_view text, std::size_t longest) {
+  return !text.empty() && text.size() <= longest && text.find_first_not_of(kNameLetters) == text.npos;
+}
+
+/// "team=search,prompt=v7" as {"team":"search","prompt":"v7"}; else what is wrong with it.
+std::expected<std::string, std::string> labels_of(std::string_view text) {
+  std::string json = "{";
+  std::vector<std::string_view> names;
+  for (bool more = true; more;) {
     const std::size_t comma = text.find(',');
-    const std::string_view pair = text.substr(0, comma);
-    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    const std::string_view pair = trimmed(text.substr(0, comma));
+    more = comma != std::string_view::npos;
+    if (more) text.remove_prefix(comma + 1);
     const std::size_t equals = pair.find('=');
-    if (equals == std::string_view::npos || equals == 0) return quoted(pair);
-    if (++count > kLabelsMax) return "more than 8 pairs";
+    if (equals == std::string_view::npos) return std::unexpected(quoted(pair) + " is no pair");
+    const std::string_view name = trimmed(pair.substr(0, equals));
+    const std::string_view value = trimmed(pair.substr(equals + 1));
+    if (!is_name(name, kLabelNameMax))
+      return std::unexpected(quoted(name) + " is no name of 1 to 32 letters, digits, -, _ and .");
+    if (!visible(value, kLabelValueMax))
+      return std::unexpected("the value of " + quoted(name) + " is not 1 to 64 visible ASCII characters");
+    if (std::ranges::find(names, name) != names.end()) return std::unexpected(quoted(name) + " is given twice");
+    if (names.size() == kLabelsMax) return std::unexpected(std::string{"more than 8 pairs"});
+    if (!names.empty()) json += ',';
+    names.push_back(name);
+    append_json(json, name, kLabelNameMax);
+    json += ':';
+    append_json(json, value, kLabelValueMax);
   }
-  return std::nullopt;
+  return json + '}';
 }
 
 }  // namespace
@@ -65,7 +101,14 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
       return std::unexpected(
           BadHeader{"Prefer: respond-async: runs are not in this version; send the call without it", 501});
     }
-    if (same_name(header.name, "idempotency-key")) ours.idempotency_key = value;
+    if (same_name(header.name, "idempotency-key")) {
+      // Two, or none where one was meant: jobs would be taken for each other, or not be recognised.
+      if (!ours.idempotency_key.empty()) return std::unexpected(BadHeader{"Idempotency-Key is given twice"});
+      if (!printable(value, kKeyMax)) {
+        return std::unexpected(BadHeader{"Idempotency-Key must be 1 to 255 printable ASCII characters, such as job-42:summary"});
+      }
+      ours.idempotency_key = value;
+    }
     if (header.name.size() < kPrefix.size() || !same_name(header.name.substr(0, kPrefix.size()), kPrefix)) continue;
     const auto same = [&](const Header& other) { return same_name(other.name, header.name); };
     if (std::ranges::count_if(headers, same) > 1) {
@@ -90,22 +133,27 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
                       "; it may be a span such as 90s or 5m, or a time such as 2026-11-29T18:00:00Z"});
       }
     } else if (same_name(header.name, "callgate-tenant")) {
-      if (value.empty() || value.size() > kTenantMax || value.find_first_not_of(kTenantLetters) != value.npos) {
+      if (!is_name(value, kTenantMax)) {
         return std::unexpected(BadHeader{"Callgate-Tenant must be a name of 1 to 64 letters, digits, -, _ and ."});
       }
       ours.tenant = value;
     } else if (same_name(header.name, "callgate-labels")) {
-      if (const auto bad = bad_labels(value)) {
-        return std::unexpected(
-            BadHeader{"Callgate-Labels must be at most 8 pairs such as team=search,prompt=v7 (" + *bad + ")"});
+      auto labels = labels_of(value);
+      if (!labels) {
+        return std::unexpected(BadHeader{"Callgate-Labels must be at most 8 pairs such as team=search,prompt=v7 (" +
+                                         labels.error() + ")"});
       }
+      ours.labels = std::move(*labels);
     } else if (same_name(header.name, "callgate-fresh")) {
       if (value != "true" && value != "false") {
         return std::unexpected(BadHeader{"Callgate-Fresh is " + quoted(value) + "; it may be true or false"});
       }
       ours.fresh = value == "true";
     } else if (same_name(header.name, "callgate-queue")) {
-      return std::unexpected(BadHeader{"Callgate-Queue: no queue of that name is configured"});
+      if (!is_name(value, kQueueMax)) {
+        return std::unexpected(BadHeader{"Callgate-Queue must be a name of 1 to 64 letters, digits, -, _ and ."});
+      }
+      ours.queue = value;
     } else {
       return std::unexpected(
           BadHeader{"unknown header " + quoted(header.name) +

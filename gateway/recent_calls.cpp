@@ -73,6 +73,9 @@ std::string RecentCalls::json_of(std::string_view call_id) const {
   out["status"] = record.status;
   out["class"] = classifier::name_of(record.cls);
   out["reason"] = text_or_null(record.reason);
+  out["once"] = text_or_null(record.once);
+  out["origin"] = text_or_null(record.origin);
+  out["saved_usd"] = record.saved ? Json(budget::usd_text(*record.saved)) : Json();
   out["queue_ms"] = ms(record.queued);
   out["backoff_ms"] = ms(record.backed_off);
   out["waits_ms"] = Json::object();

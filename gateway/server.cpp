@@ -17,6 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <string_view>
@@ -159,6 +160,7 @@ class Connection final : public Wire, public std::enable_shared_from_this<Connec
   }
   task<void> yield() override;
   [[nodiscard]] bool gone() const override { return gone_; }
+  [[nodiscard]] bool has_closed() const override;
   void end_sending() override;
   void reset() override;
   [[nodiscard]] bool wants_more() const override { return !server_->drained_at && (!eof_ || !in_.empty()); }
@@ -552,6 +554,16 @@ void Connection::look_at_caller() {
   if (eof_ && limits().half_close_is_gone) return lost();
   if (eof_ || in_.size() >= kReadAhead) return watch_for_reset();
   watch();
+}
+
+/// A look that takes nothing: the loop may not have come round to the caller's end yet.
+bool Connection::has_closed() const {
+  if (gone_ || !socket_.is_open()) return true;
+  if (eof_) return limits().half_close_is_gone;
+  char byte = 0;
+  const ssize_t seen = recv(const_cast<Socket&>(socket_).native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (seen == 0) return limits().half_close_is_gone;
+  return seen < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
 }
 
 std::size_t Connection::read_some(char* into, std::size_t most) {

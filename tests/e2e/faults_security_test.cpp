@@ -30,9 +30,10 @@ using namespace std::chrono_literals;
 
 TEST(Faults, F25_a_transient_failure_is_not_what_the_next_call_gets) {
   House house{{}, "retry: {base: 5ms, bulk: {attempts: 2}}\n"};
-  const std::vector<std::pair<std::string, std::string>> key = {{"Idempotency-Key", "job-1:step-2"}};
+  std::vector<std::pair<std::string, std::string>> key = {{"Idempotency-Key", "job-1:step-2"}};
   for (const char* failure : {"503", "429", "408", R"({"stream": [{"say": "x"}, {"close": "rst"}]})"}) {
     SCOPED_TRACE(failure);
+    key[0].second += "'";  // The successes are kept.
     house.provider.script(R"([{"answer": )" + std::string{failure} + "}]");
     const Response failed = house.chat(kStream, key);
     EXPECT_TRUE(failed.status >= 400 || failed.end != Response::End::Complete);

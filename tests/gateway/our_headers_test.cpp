@@ -22,7 +22,20 @@ TEST(OurHeaders, are_read_and_taken_out_and_all_others_stay) {
   EXPECT_EQ(ours->lane, budget::Lane::Interactive);
   EXPECT_EQ(ours->run_id, "job-42");
   EXPECT_EQ(ours->deadline, 90s);
+  EXPECT_EQ(ours->labels, R"({"team":"search","prompt":"v7"})");
   EXPECT_EQ(headers, (Headers{{"Authorization", "Bearer k"}, {"X-Other", ""}}));
+}
+
+TEST(OurHeaders, a_key_a_queue_and_labels_are_taken_as_they_stand) {
+  Headers headers = {{"idempotency-key", "job 42: step \"one\""},
+                     {"Callgate-Queue", "nightly.imports"},
+                     {"Callgate-Labels", "a=1 , b.c-d = \"x\\y\""}};
+  const auto ours = take_our_headers(headers, kNow);
+  ASSERT_TRUE(ours.has_value()) << ours.error().message;
+  EXPECT_EQ(ours->idempotency_key, "job 42: step \"one\"");
+  EXPECT_EQ(ours->queue, "nightly.imports");
+  EXPECT_EQ(ours->labels, R"({"a":"1","b.c-d":"\"x\\y\""})");
+  EXPECT_EQ(headers, (Headers{{"idempotency-key", "job 42: step \"one\""}})) << "it goes on to the provider";
 }
 
 TEST(OurHeaders, a_deadline_may_be_a_span_or_a_time) {
@@ -81,7 +94,18 @@ TEST(OurHeaders, that_cannot_be_read_are_named_with_their_mend) {
       {{"Callgate-Labels", "team"}, "team=search"},
       {{"Callgate-Labels", "a=1,b=2,c=3,d=4,e=5,f=6,g=7,h=8,i=9"}, "at most 8"},
       {{"Callgate-Fresh", "yes"}, "true or false"},
-      {{"Callgate-Queue", "invoices"}, "no queue"},
+      {{"Callgate-Labels", ""}, "no pair"},
+      {{"Callgate-Labels", "a=1,"}, "no pair"},
+      {{"Callgate-Labels", "=1"}, "no name"},
+      {{"Callgate-Labels", "a b=1"}, "no name"},
+      {{"Callgate-Labels", "a="}, "visible"},
+      {{"Callgate-Labels", "a=" + std::string(65, 'x')}, "64"},
+      {{"Callgate-Labels", "a=1,b=2,a=3"}, "\"a\" is given twice"},
+      {{"Callgate-Queue", "two words"}, "Callgate-Queue"},
+      {{"Callgate-Queue", ""}, "Callgate-Queue"},
+      {{"Idempotency-Key", ""}, "Idempotency-Key"},
+      {{"Idempotency-Key", std::string(256, 'k')}, "255"},
+      {{"Idempotency-Key", "caf\xc3\xa9"}, "printable"},
       {{"Prefer", "respond-async"}, "not in this version"},
   };
   for (const auto& [header, part] : bad) {

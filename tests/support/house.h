@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/harness.h"
+#include "tests/support/pace.h"
 
 namespace support {
 

@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -161,6 +163,11 @@ class SimCaller final : public gateway::Caller {
   gateway::task<bool> send(std::string_view more) override {
     if (!begun_ || ended != Ended::No) throw std::logic_error("send out of place");
     if (sends_left && (*sends_left)-- <= 0) co_return false;
+    if (slow_signal) {
+      const gateway::TimePoint until = runtime_.now() + send_takes;
+      while (runtime_.now() < until && !slow_signal->stopped()) co_await runtime_.wait(*slow_signal, until);
+      if (slow_signal->stopped()) co_return false;
+    }
     bytes += more;
     sends.push_back(runtime_.now());
     co_return true;
@@ -173,8 +180,12 @@ class SimCaller final : public gateway::Caller {
   }
   void abort() override { end(Ended::Aborted); }
   [[nodiscard]] bool begun() const override { return begun_; }
+  [[nodiscard]] bool present() override { return here; }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return bytes.size(); }
 
+  gateway::Signal* slow_signal = nullptr;  // Given, the call's: each send() waits there, …
+  std::chrono::milliseconds send_takes{0};  // … for so long.
+  bool here = true;  // He has closed, and nobody was told yet: false.
   gateway::AnswerHead head{};
   std::optional<std::uint64_t> length{};
   std::string bytes{};
@@ -196,13 +207,43 @@ class SimCaller final : public gateway::Caller {
 /// A ledger without a disk, but with its moods.
 class SimLedger final : public gateway::Ledger {
  public:
-  explicit SimLedger(SimRuntime& runtime) : runtime_(runtime), pause_(runtime.io()) {}
+  explicit SimLedger(SimRuntime& runtime) : runtime_(runtime) {}
 
-  gateway::task<ledger::ClaimAnswer> claim(ledger::ClaimAsk) override {
+  gateway::task<ledger::ClaimAnswer> claim(ledger::ClaimAsk ask) override {
     if (throws_on_claim) throw std::runtime_error("claim is broken");
-    co_return claim_answer;
+    ++claims;
+    const gateway::TimePoint until = runtime_.now() + claim_takes;
+    gateway::Signal pause{runtime_.io()};
+    while (runtime_.now() < until) co_await runtime_.wait(pause, until);
+    if (claim_answer) co_return *claim_answer;
+    ledger::ClaimAnswer answer;
+    const auto [at, fresh] = jobs.try_emplace(ask.scope);
+    Job& job = at->second;
+    if (!fresh) {
+      using Kind = ledger::ClaimAnswer::Kind;
+      answer.call_id = job.call_id;
+      answer.until = job.until;
+      if (job.fingerprint != ask.fingerprint) {
+        answer.kind = Kind::OtherBody;
+        co_return answer;
+      }
+      if (job.answer) {
+        answer.kind = Kind::Stored;
+        answer.answer = job.answer;
+        if (job.give_once) jobs.erase(at);
+        co_return answer;
+      }
+      answer.kind = job.unknown || job.until <= ask.now ? Kind::Unknown : Kind::Held;
+      if (answer.kind == Kind::Held) co_return answer;
+    }
+    job = {ask.fingerprint, ask.call_id, ask.now + ask.lease, false, false, nullptr};
+    co_return answer;
   }
-  void forget_claim(const ledger::Digest&, const std::string& call_id) override { forgotten.push_back(call_id); }
+  void forget_claim(const ledger::Digest& scope, const std::string& call_id) override {
+    forgotten.push_back(call_id);
+    const auto at = jobs.find(scope);
+    if (at != jobs.end() && at->second.call_id == call_id) jobs.erase(at);
+  }
   gateway::task<void> open(const gateway::OpenRow& row) override {
     if (throws_on_open) throw std::runtime_error("open is broken");
     open_.insert(row.call->id);
@@ -212,7 +253,21 @@ class SimLedger final : public gateway::Ledger {
   gateway::task<bool> end(const gateway::CallRecord& record, std::optional<ledger::OnceOutcome> once) override {
     if (throws_on_end) throw std::runtime_error("end is broken");
     const gateway::TimePoint until = runtime_.now() + end_takes;
-    while (runtime_.now() < until) co_await runtime_.wait(pause_, until);
+    gateway::Signal pause{runtime_.io()};
+    while (runtime_.now() < until) co_await runtime_.wait(pause, until);
+    if (loses_answers) {
+      ended.push_back(record);
+      outcomes.emplace_back();
+      co_return false;
+    }
+    if (once) {
+      const auto at = jobs.find(once->scope);
+      if (at != jobs.end() && at->second.call_id == once->call_id) {
+        at->second.answer = once->answer;
+        at->second.give_once = once->give_once;
+        if (!once->answer) jobs.erase(at);
+      }
+    }
     ended.push_back(record);
     outcomes.push_back(std::move(once));
     ended_at = runtime_.now();
@@ -223,7 +278,19 @@ class SimLedger final : public gateway::Ledger {
   /// Calls with an attempt under way.
   [[nodiscard]] std::size_t open_rows() const { return open_.size(); }
 
-  ledger::ClaimAnswer claim_answer{};
+  struct Job {
+    ledger::Digest fingerprint{};
+    std::string call_id{};
+    std::chrono::system_clock::time_point until{};
+    bool unknown = false;
+    bool give_once = false;
+    std::shared_ptr<const ledger::StoredAnswer> answer{};
+  };
+  std::map<ledger::Digest, Job> jobs{};
+  std::optional<ledger::ClaimAnswer> claim_answer{};  // Given: instead of what `jobs` say.
+  int claims = 0;
+  std::chrono::milliseconds claim_takes{0};
+  bool loses_answers = false;  // end() is never committed.
   std::vector<std::string> forgotten{};
   std::vector<int> opened{};
   std::vector<gateway::CallRecord> ended{};
@@ -236,6 +303,5 @@ class SimLedger final : public gateway::Ledger {
 
  private:
   SimRuntime& runtime_;
-  gateway::Signal pause_;
   std::set<std::string, std::less<>> open_{};
 };
