@@ -88,6 +88,7 @@ export class Callgate {
         if (entry.event !== "listening") return;
         clearTimeout(late);
         this.startMs.push(performance.now() - began);
+        this.#countLate(program);
         resolve(true);
       });
       program.on("error", reject);
@@ -96,6 +97,14 @@ export class Callgate {
         this.stopping ? resolve(false) : reject(new Error(`callgate ended before it listened: ${said}`));
       });
     });
+  }
+  /// Answers that did not wait for their commit any longer, as far as they can be seen before a kill.
+  async #countLate(program) {
+    for (let seen = 0; programs.has(program); await pause(100)) {
+      const now = await this.metric("callgate_commits_late_total").catch(() => seen);
+      this.lateCommits += now - seen;
+      seen = now;
+    }
   }
   async kill() {
     this.stopping = true;

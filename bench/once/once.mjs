@@ -178,7 +178,6 @@ async function play(mode) {
   await callgate.idle(30_000);
   const { executions, refused } = await its.all();
   const again = { replayed: (queue.counts.idempotency.replayed ?? 0) - (counts.idempotency.replayed ?? 0), bought: executions.length - before };
-  const lateCommits = await callgate.metric("callgate_commits_late_total");
   const stuck = ask(callgate.database, "SELECT count(*) AS count FROM idempotency WHERE state = 0")[0].count;
   await callgate.stop();
   const restarted = Date.now();
@@ -197,7 +196,7 @@ async function play(mode) {
     seconds: Math.round(seconds),
     startMs: { p50: Math.round(quantile(callgate.startMs, 0.5)), p99: Math.round(quantile(callgate.startMs, 0.99)) },
     jobMs: { p50: Math.round(quantile(took, 0.5)), p99: Math.round(quantile(took, 0.99)), max: Math.round(quantile(took, 1)) },
-    lateCommitsOfLastLife: lateCommits,
+    lateCommits: callgate.lateCommits,
     events: callgate.events,
     queue: counts,
   });

@@ -26,7 +26,7 @@ function details({ mode, figures: f }) {
         ["in flight at kills: rows; as the provider saw it", `${f.unknown}; ${f.inFlightAtKills}`],
         ["possibly billed attempts", f.possiblyBilled],
         ["cost; charged, nano-USD", `${f.costNano}; ${f.chargedNano}`],
-        ["late commits (last life)", f.lateCommitsOfLastLife],
+        ["answers that did not wait for their commit any longer", f.lateCommits],
       ],
     ),
     "",
