@@ -45,7 +45,8 @@ parentPort.on("message", async ({ delivery, job, timeout }) => {
     parentPort.postMessage({ delivery, ...(await ask(job, timeout)) });
   } catch (error) {
     const code = error.code ?? error.error?.code ?? error.cause?.code;
-    parentPort.postMessage({ delivery, error: String(error.status ? `${error.status} ${code ?? ""}`.trim() : (code ?? error.name ?? error)) });
+    const name = error.constructor?.name ?? String(error);
+    parentPort.postMessage({ delivery, error: error.status ? `${error.status} ${code ?? ""}`.trim() : (code ?? name) });
   }
 });
 parentPort.postMessage({ ready: true });

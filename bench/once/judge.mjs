@@ -146,6 +146,7 @@ export function judge(run) {
     calls: calls.calls,
     once: Object.fromEntries(ask(file, "SELECT coalesce(once, 'none') AS once, count(*) AS count FROM calls GROUP BY 1").map(({ once, count }) => [once, count])),
     outcomes: Object.fromEntries(ask(file, "SELECT coalesce(outcome, 'unknown') AS outcome, count(*) AS count FROM calls GROUP BY 1").map(({ outcome, count }) => [outcome, count])),
+    ...ask(file, "SELECT sum(sdk_retry) AS sdkRetries, sum(reason = 'caller_gone') AS callerGone FROM calls")[0],
     possiblyBilled: totals.possibly_billed,
     chargedNano: totals.charged_nano,
     costNano: totals.cost_nano,

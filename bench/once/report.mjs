@@ -21,6 +21,7 @@ function details({ mode, figures: f }) {
         ["… Callgate-Idempotency", counted(q.idempotency)],
         ["… failures", counted(q.errors)],
         ["calls in the ledger", `${f.calls} (${counted(f.outcomes)}); once: ${counted(f.once)}`],
+        ["… that an SDK repeated; whose caller had gone", `${f.sdkRetries}; ${f.callerGone ?? 0}`],
         ["provider's refusals", counted(f.refused)],
         ["executions; finished; extra", `${f.executions}; ${f.finished}; ${f.extra}`],
         ["in flight at kills: rows; as the provider saw it", `${f.unknown}; ${f.inFlightAtKills}`],
