@@ -16,9 +16,12 @@ constexpr double kJitter = 0.2;  // Of open_for, on top of it.
 constexpr int kSureRows = 4;     // So many times `consecutive` failures open it whatever is under way.
 constexpr int kFewUnderWay = 4;  // A quarter of the row of failures.
 constexpr int kMostDoublings = 5;
-constexpr int kSooner = 8;  // So much shorter is the opening of an upstream that still answers.
-constexpr double kUsualLearns = 1.0 / 16;
-constexpr double kNews = 0.001;  // A row as unlikely as that, where failing is usual, says that something broke.
+constexpr int kSooner = 8;                 // So much shorter is the opening of an upstream that still answers.
+constexpr double kUsualLearns = 1.0 / 64;  // Answers come in clusters: a few in a row say little.
+constexpr double kMuch = 0.25;             // Where more than that usually fails, only silence tells that it is down.
+// A row as unlikely as that, where failing is usual, says that something broke. Every success begins another row, and
+// what is usual is an estimate, so a mere one in a thousand would come every minute.
+constexpr double kNews = 1e-5;
 
 void check(const BreakerPolicy& policy) {
   assert(policy.window > Milliseconds::zero());
@@ -43,7 +46,10 @@ class Breaker::Core final : public TicketDesk {
       return;
     }
     // An answer of any probe since the opening is one, however long it took.
-    if (number <= opening) return;
+    if (number <= opening) {
+      last_success = now;
+      return;
+    }
     ++generation;
     outcomes.clear();
     answered(now);
@@ -118,17 +124,23 @@ class Breaker::Core final : public TicketDesk {
     probed = false;
     const bool much_under_way = kFewUnderWay * in_flight > row;  // Which may yet be answered.
     in_flight = 0;                                               // They count for nothing any more.
-    // What fails much, but answered a moment ago, is not down.
-    // Each opening of such a one proves less: the next takes twice as many outcomes, and it may finish what it can.
-    is_down = (is_news() || is_silent(now)) && !much_under_way;
+    // What fails much, but answered a moment ago, is not down: where three in five fail, six probes in a row do now
+    // and then. The longer it has been silent, the longer it is left alone. Each opening of such a one proves less:
+    // the next takes twice as many outcomes, and it may finish what it can.
+    is_down = ((is_news() && usual_before_row < kMuch) || !last_success) && !much_under_way;
+    silent_for = last_success ? now - *last_success : std::chrono::nanoseconds::zero();
     if (is_down) half_alive = 0;
-    if (!is_down && !again) half_alive = std::min(half_alive + 1, kMostDoublings);
+    if (!is_down && !again) {
+      half_alive = std::min(half_alive + 1, kMostDoublings);
+      row = 0;  // What is under way was the other half of it: only probes can be news now.
+    }
   }
 
   /// Of the present opening.
   [[nodiscard]] TimePoint open_until() const {
     assert(opened_at);
-    const std::chrono::nanoseconds least = std::chrono::nanoseconds{policy.open_for} / (is_down ? 1 : kSooner);
+    const std::chrono::nanoseconds most{policy.open_for};
+    const std::chrono::nanoseconds least = is_down ? most : std::clamp(silent_for / kSooner, most / kSooner, most);
     const auto more = kJitter * opening_roll * static_cast<double>(least.count());
     return *opened_at + least + std::chrono::nanoseconds{static_cast<std::int64_t>(more)};
   }
@@ -173,8 +185,9 @@ class Breaker::Core final : public TicketDesk {
   std::optional<TimePoint> opened_at;  // Nothing: closed.
   double opening_roll = 0.0;
   int half_alive = 0;   // Openings in a row of an upstream that still answered some.
-  bool is_down = true;  // At the present opening nothing had been answered of late.
-  bool probed = false;  // Since the present opening.
+  bool is_down = true;  // At the present opening nothing had ever been answered, or a row of failures was news.
+  std::chrono::nanoseconds silent_for{};  // Until the present opening.
+  bool probed = false;                    // Since the present opening.
   TimePoint half_opened_at{};
   std::optional<TimePoint> probe_until;  // A probe is out, until then at the latest.
   std::optional<TimePoint> closed_at;

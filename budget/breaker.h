@@ -31,7 +31,8 @@ struct BreakerPolicy {
 ///                       failure, share of at least min_calls reached   Open (failure_share)
 ///                       failure, a row over at least 1 s that is news  Open (consecutive)
 ///                       neutral                                        Closed; not counted
-///   Open                the end of any ticket                          Open, unchanged: it began before the opening
+///   Open                the end of any ticket                          Open, unchanged: it began before the opening;
+///                                                                      an answer counts for how long the next lasts
 ///                       next_probe() is reached                        HalfOpen
 ///   HalfOpen, no probe  the end of any ticket                          HalfOpen, unchanged
 ///                       begin()                                        HalfOpen, probe out
@@ -44,11 +45,12 @@ struct BreakerPolicy {
 ///
 /// The share is one of all that ended and all that is under way: failures end at once, answers take their time. So a
 /// row must also be that share of itself and what is under way, until it is four times as long. A row opens only
-/// where it is news: less likely than one in a thousand by the share that failed before it, or nothing was answered
-/// for open_for. An opening lasts open_for; where no row is news, or much is still under way (the upstream fails
-/// much, but is not down), an eighth of it, and the next opening by share needs twice as many outcomes, at most 32
-/// times min_calls, until it has stayed closed for a window: an upstream that answers some is to finish what it can,
-/// not to be idle.
+/// where it is news: less likely than one in 100 000 by the share that failed before it, or nothing was answered for
+/// open_for. An opening lasts open_for where nothing was ever answered, or where a row of failures (probes' among
+/// them) is news and less than a quarter failed before it. Else, or where much is still under way, the upstream fails
+/// much, but is not down: the opening lasts an eighth of the time since the last answer, between an eighth of
+/// open_for and all of it, and the next opening by share needs twice as many outcomes, at most 32 times min_calls,
+/// until it has stayed closed for a window: an upstream that answers some is to finish what it can, not to be idle.
 ///
 /// In Closed, tickets are free and unlimited; one that ends after an opening (and after the closing that followed)
 /// counts for nothing. Only a failure opens: a success that completes min_calls does not.

@@ -896,12 +896,19 @@ void Dispatcher::ended(Grant& grant, const Ended& ended, TimePoint now, WallTime
   const Candidate& way = grant.way();
   const bool probe = grant.pass_.is_probe();
   const bool had_proved = grant.pass_.proved;
-  const std::vector<HealthEvent> events = health_.end(grant.pass_, ended.end, now, doors_.roll());
+  AttemptEnd end = ended.end;
+  if (end.good) lone_.answered(grant.tenant_, way.upstream, way.model);
+  if (!end.good && !end.of_the_caller && is_upstreams_fault(end.cls)) {
+    // A probe's failure keeps the breaker open whosever it is, or the next call would be a probe at once.
+    const bool asks_for_all = grant.pass_.breaker.is_probe() && !had_proved;
+    end.of_the_caller = lone_.failed(grant.tenant_, way.upstream, way.model) && !asks_for_all;
+  }
+  const std::vector<HealthEvent> events = health_.end(grant.pass_, end, now, doors_.roll());
   tell(events);
 
   Upstream& there = upstream(way.upstream);
-  const bool overloaded = !ended.end.good && !ended.end.of_the_caller &&
-                          (ended.end.cls == classifier::Class::Overloaded || ended.connect_failed);
+  const bool overloaded =
+      !end.good && !end.of_the_caller && (end.cls == classifier::Class::Overloaded || ended.connect_failed);
   if (overloaded) there.concurrency.overloaded(grant.began_, there.in_flight, now);
   if (ended.end.good && !had_proved) there.concurrency.succeeded(there.in_flight, now);
   learn(there.held_seconds, seconds(grant.began_, now));

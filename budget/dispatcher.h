@@ -32,6 +32,7 @@
 #include "budget/group_rate.h"
 #include "budget/health.h"
 #include "budget/lane.h"
+#include "budget/lone_failures.h"
 #include "budget/spend.h"
 #include "budget/waits.h"
 
@@ -255,6 +256,7 @@ class Dispatcher {
 
   /// Content has come: the upstream works.
   void proved(Grant& grant, TimePoint now, WallTime wall);
+  /// Failures that only this tenant has there (LoneFailures) count neither for the breaker nor for the concurrency.
   void ended(Grant& grant, const Ended& ended, TimePoint now, WallTime wall);
   void announced(const Candidate& way, std::span<const classifier::AnnouncedLimit> limits, TimePoint now);
   /// The credential's file holds another key.
@@ -376,6 +378,7 @@ class Dispatcher {
   Doors doors_;
   DispatchPolicy policy_{};
   Health health_{};
+  LoneFailures lone_{};
   Budgets budgets_{};
   Estimator estimator_{};
   std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_{};

@@ -9,6 +9,7 @@ namespace {
 // What an entry costs beside its texts: nodes, pointers, buckets. A guess on the high side.
 constexpr std::size_t kEntryBytes = 512;
 constexpr std::size_t kHeaderBytes = 2 * sizeof(std::string);
+constexpr std::size_t kMostAnswered = 1'000;
 
 std::string source_of(std::string_view upstream, std::string_view model) {
   std::string source;
@@ -34,7 +35,7 @@ std::size_t Memo::KeyHash::operator()(const MemoKey& key) const {
   return hash;
 }
 
-Memo::Memo(const MemoPolicy& policy) : policy_{policy} {}
+Memo::Memo(const MemoPolicy& policy) : policy_{policy}, answered_{kMostAnswered} {}
 
 bool Memo::empty(TimePoint now) {
   forget_old(now);
@@ -53,9 +54,11 @@ bool Memo::remember(const MemoKey& key, RememberedFailure failure, TimePoint now
 
   const std::size_t bytes = bytes_of(failure);
   if (policy_.ttl <= Milliseconds::zero() || policy_.max_count == 0 || bytes > policy_.max_bytes / 16) return false;
+  const std::string source = source_of(failure.upstream, failure.model);
+  if (const TimePoint* last = answered_.find(source); last && *last >= failure.first_began) return false;
   while (entries_.size() >= policy_.max_count || bytes_ + bytes > policy_.max_bytes) forget(entries_.begin());
 
-  Leavings& leavings = by_source_[source_of(failure.upstream, failure.model)];
+  Leavings& leavings = by_source_[source];
   const auto entry = entries_.insert(
       entries_.end(),
       Entry{
@@ -66,9 +69,10 @@ bool Memo::remember(const MemoKey& key, RememberedFailure failure, TimePoint now
   return true;
 }
 
-void Memo::success(std::string_view upstream, std::string_view model) {
-  if (by_source_.empty()) return;
-  const auto found = by_source_.find(source_of(upstream, model));
+void Memo::success(std::string_view upstream, std::string_view model, TimePoint now) {
+  const std::string source = source_of(upstream, model);
+  answered_.get(source, [] { return TimePoint{}; }) = now;
+  const auto found = by_source_.find(source);
   if (found == by_source_.end()) return;
   // The last one takes the list of its source with it.
   for (std::size_t left = found->second.size(); left > 0; --left) forget(found->second.front());

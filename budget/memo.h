@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "budget/lru.h"
 #include "budget/units.h"
 #include "classifier/headers.h"
 #include "classifier/verdict.h"
@@ -27,6 +28,7 @@ struct RememberedFailure {
   classifier::Class cls = classifier::Class::None;
   std::string upstream{};
   std::string model{};
+  TimePoint first_began{};               // The failed call's first attempt.
   std::optional<TimePoint> come_back{};  // When the provider wants to see it again, if it said.
   bool operator==(const RememberedFailure&) const = default;
 };
@@ -38,7 +40,10 @@ struct MemoPolicy {
   bool operator==(const MemoPolicy&) const = default;
 };
 
-/// Single-threaded. When it is full, what was remembered longest ago goes.
+/// A failure is worth remembering only if that upstream and model answered nobody since its call's first attempt
+/// began: where others were answered meanwhile, it was chance, and another go is as good as theirs.
+/// Single-threaded. When it is full, what was remembered longest ago goes; of the last answers, those of 1 000
+/// upstreams and models are known.
 class Memo {
  public:
   explicit Memo(const MemoPolicy& policy = {});
@@ -47,10 +52,10 @@ class Memo {
   [[nodiscard]] bool empty(TimePoint now);
   /// Null if unknown or too old. Valid until anything else is called.
   [[nodiscard]] const RememberedFailure* find(const MemoKey& key, TimePoint now);
-  /// Replaces what was known under that key. False: too large, or nothing is to be remembered.
+  /// Replaces what was known under that key. False: it was chance, too large, or nothing is to be remembered.
   bool remember(const MemoKey& key, RememberedFailure failure, TimePoint now);
   /// That upstream and model work again: what they left is forgotten, at the price of what is forgotten.
-  void success(std::string_view upstream, std::string_view model);
+  void success(std::string_view upstream, std::string_view model, TimePoint now);
   void update(const MemoPolicy& policy, TimePoint now);
 
   [[nodiscard]] std::size_t count() const { return by_key_.size(); }
@@ -80,6 +85,7 @@ class Memo {
   Entries entries_;  // Oldest first.
   std::unordered_map<MemoKey, Entries::iterator, KeyHash> by_key_;
   std::unordered_map<std::string, Leavings> by_source_;  // Upstream, NUL, model.
+  Lru<TimePoint> answered_;                              // When last; likewise.
 };
 
 }  // namespace budget

@@ -52,16 +52,18 @@ bool begins(const Command& command, std::span<const std::string> words) {
   return words.size() <= own.size() && std::equal(words.begin(), words.end(), own.begin());
 }
 
-/// The command whose words begin the line, and how many words those are.
+/// The command whose words begin the line, the most of them ("spend reconcile" before "spend"), and how many those
+/// are.
 const Command* find(std::span<const std::string> words, std::size_t& used) {
+  const Command* found = nullptr;
   for (const Command& command : commands()) {
     const std::vector<std::string> own = split(command.words);
-    if (own.size() <= words.size() && std::equal(own.begin(), own.end(), words.begin())) {
-      used = own.size();
-      return &command;
-    }
+    if (own.size() > words.size() || !std::equal(own.begin(), own.end(), words.begin())) continue;
+    if (found != nullptr && own.size() <= used) continue;
+    found = &command;
+    used = own.size();
   }
-  return nullptr;
+  return found;
 }
 
 std::vector<std::string> next_words(std::span<const std::string> group) {

@@ -1,14 +1,17 @@
 #include <limits>
 
 #include "cli/about.h"
+#include "cli/calls.h"
 #include "cli/classify.h"
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/control.h"
 #include "cli/keys.h"
+#include "cli/ledger.h"
 #include "cli/prices.h"
 #include "cli/reload.h"
 #include "cli/serve.h"
+#include "cli/spend.h"
 #include "cli/unknown.h"
 #include "cli/upstreams.h"
 
@@ -93,6 +96,149 @@ constexpr Option kGrantOptions[] = {
 constexpr Example kGrantExamples[] = {
     {"callgate budget grant 25 --tenant search", "25 USD more for today"},
     {"callgate budget grant 1.50 --tenant search --run-id job-17", "for one run"},
+};
+
+constexpr Option kStore{"--store", "FILE", "Read this file, such as a backup, instead of asking a running callgate."};
+constexpr Option kPlain{"--plain", "", "One record a line, tabs between its words, no heading."};
+constexpr Option kSince{"--since", "TIME", "From then on: 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago."};
+constexpr Option kUntil{"--until", "TIME", "Before then."};
+constexpr Option kOneTenant{"--tenant", "NAME", "Only this tenant's."};
+
+constexpr Option kSpendOptions[] = {
+    {"--by",
+     "GROUPS",
+     "One line for each tenant, model, upstream, lane, queue, day, hour, run_id, class, label:NAME."},
+    {"--since", "TIME", "From then on: 2026-11-29, 2026-11-29T16:40Z, or 7d (as without it) for that long ago."},
+    kUntil,
+    kOneTenant,
+    {"--utc-offset", "OFFSET", "Days and hours as they are at +02:00; UTC without it."},
+    {"--most", "NUMBER", "Lines, the dearest; one more has all others."},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    {"--csv", "", "For spreadsheets."},
+    kPlain,
+    kJson,
+};
+constexpr Example kSpendExamples[] = {
+    {"callgate spend --by tenant,model", "the last seven days, the dearest first"},
+    {"callgate spend --by label:prompt --since 24h", "what each version of a prompt costs"},
+    {"callgate spend --by day --tenant search --since 2026-11-01 --csv", "for a spreadsheet"},
+    {"callgate spend --store backup.db --by model --since 90d", "of a file"},
+};
+constexpr Option kReconcileOptions[] = {
+    {"--upstream", "NAME", "Which of ours is meant, if it is not named as the provider; may be repeated.", true},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kReconcileExamples[] = {
+    {"callgate spend reconcile usage.json", "OpenAI's or Anthropic's report, whichever it is"},
+    {"callgate spend reconcile completions_usage.csv --upstream openai-eu", "of an upstream with another name"},
+};
+constexpr Option kCallsListOptions[] = {
+    kOneTenant,
+    {"--run-id", "ID", "Only of this job."},
+    {"--upstream", "NAME", "Only by this upstream."},
+    {"--model", "NAME", "Only for this model, as asked for."},
+    {"--outcome", "OUTCOME", "answered, failed, refused, cancelled, drained or crashed."},
+    {"--class", "CLASS", "Only of this class, such as rate_limited."},
+    {"--queue", "NAME", "Only of this queue (Callgate-Queue)."},
+    {"--key", "KEY", "Only with this Idempotency-Key."},
+    kSince,
+    kUntil,
+    {"--before", "ID", "Only older ones than this call: the next page."},
+    {"--after", "ID", "Only younger ones than this call, the oldest first."},
+    {"--most", "NUMBER", "At most so many, 1000 at the highest; 100 without it."},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kCallsListExamples[] = {
+    {"callgate calls list --outcome failed --since 1h", "what failed, the youngest first"},
+    {"callgate calls list --run-id job-17 --tenant search", "all calls of a job"},
+    {"callgate calls list --store backup.db --class timeout", "of a file"},
+};
+constexpr Option kCallsShowOptions[] = {kStore, kConfig, kSet, kAdmin, kJson};
+constexpr Example kCallsShowExamples[] = {
+    {"callgate calls show 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10", "every attempt, its tokens and what it cost"},
+};
+constexpr Option kCallsTailOptions[] = {
+    kOneTenant,
+    {"--run-id", "ID", "Only of this job."},
+    {"--upstream", "NAME", "Only by this upstream."},
+    {"--model", "NAME", "Only for this model, as asked for."},
+    {"--outcome", "OUTCOME", "answered, failed, refused, cancelled, drained or crashed."},
+    {"--class", "CLASS", "Only of this class, such as rate_limited."},
+    {"--queue", "NAME", "Only of this queue (Callgate-Queue)."},
+    {"--after", "SEQ", "Begin behind this event, 0 for the first that is kept; without it with the next one."},
+    {"--count", "NUMBER", "End after so many."},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kCallsTailExamples[] = {
+    {"callgate calls tail", "a line for each call that ends"},
+    {"callgate calls tail --outcome failed --json", "what fails, as JSON lines"},
+};
+constexpr Option kTimeoutsOptions[] = {
+    {"--since", "TIME", "Calls that began from then on: 2026-11-29, or 7d (as without it) for that long ago."},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kTimeoutsExamples[] = {
+    {"callgate report timeouts --since 14d", "what to set at SDK and queue, by model and queue"},
+};
+constexpr Option kCheckOptions[] = {kStore, kConfig, kSet, kJson};
+constexpr Example kCheckExamples[] = {
+    {"callgate ledger check --config callgate.yaml", "the file at store.path"},
+    {"callgate ledger check --store backup.db", "a backup"},
+};
+constexpr Option kFileOptions[] = {kStore, kConfig, kSet};
+constexpr Example kBackupExamples[] = {
+    {"callgate ledger backup /backups/callgate-2026-11-29.db", "beside a running callgate, too"},
+};
+constexpr Option kExportOptions[] = {kSince, kUntil, kOneTenant, kStore, kConfig, kSet};
+constexpr Example kExportExamples[] = {
+    {"callgate ledger export --since 24h > calls.jsonl", "a line of JSON for each call, its attempts in it"},
+    {"callgate ledger export calls.jsonl --store backup.db", "into a new file, of a backup"},
+};
+constexpr Option kRerateOptions[] = {
+    {"--apply", "", "Write it; without this the difference is shown and nothing else happens."},
+    {"--all", "", "Models too of which nothing changes."},
+    {"--file", "FILE", "A price file over the shipped table, instead of prices.files; may be repeated.", true},
+    {"--since", "TIME", "Attempts that ended from then on: 2026-11-29, or 30d for that long ago."},
+    kUntil,
+    kStore,
+    kConfig,
+    kSet,
+    kPlain,
+    kJson,
+};
+constexpr Example kRerateExamples[] = {
+    {"callgate ledger rerate --since 30d", "what the last month would cost by the prices of now"},
+    {"callgate ledger rerate --file new-prices.json --apply", "by another table, and written"},
+};
+constexpr Option kIdemShowOptions[] = {kOneTenant, kStore, kConfig, kSet, kAdmin, kPlain, kJson};
+constexpr Example kIdemShowExamples[] = {
+    {"callgate idem show job-17:summary", "whose answer a key has, and how long"}};
+constexpr Option kIdemForgetOptions[] = {kOneTenant, kConfig, kSet, kAdmin, kJson};
+constexpr Example kIdemForgetExamples[] = {
+    {"callgate idem forget job-17:summary --tenant search", "the next call with it is bought anew"},
 };
 
 constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
@@ -227,9 +373,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kExplainExamples,
      .options = kExplainOptions,
-     .details =
-         "The id stands in the answer's Callgate-Call-Id and in the log. The last 500 calls that ended are kept\n"
-         "in memory; of older ones the log has the line. Ends with 4 if the call is not among them.",
+     .details = "The id stands in the answer's Callgate-Call-Id and in the log. The last 500 calls that ended are "
+                "told from\n"
+                "memory, older ones from the ledger. Ends with 4 if the call is in neither.",
      .run = explain},
     {.words = "unknown",
      .summary = "List what providers said to a running callgate that no rule knew.",
@@ -291,6 +437,113 @@ constexpr Command kCommands[] = {
          "It ends with the period. \"-- -25\" behind the options takes money back. Ends with 4 if the tenant has no\n"
          "such limit.",
      .run = budget_grant},
+    {.words = "spend",
+     .summary = "Say what was spent: on retries, on failures, and what was saved.",
+     .examples = kSpendExamples,
+     .options = kSpendOptions,
+     .details = "Amounts in US dollars, exact. \"retries\" and \"failed\" are parts of the cost: of attempts that "
+                "another one\n"
+                "followed, and of calls that were not answered in the end. \"possibly billed\" counts attempts of "
+                "which nobody\n"
+                "knows whether they were billed, and what budgets were charged for them; it is not in the cost. "
+                "Begin and end\n"
+                "are whole quarters of an hour. By run_id, class and label it is as old as calls are kept\n"
+                "(store.retention.calls). docs/spend.md says more.",
+     .run = spend},
+    {.words = "spend reconcile",
+     .summary = "Compare with a provider's own report, day by day and model.",
+     .arguments = "FILE…",
+     .most_arguments = kAnyNumber,
+     .examples = kReconcileExamples,
+     .options = kReconcileOptions,
+     .details = "Reads OpenAI's and Anthropic's usage and cost reports, as JSON from their admin APIs and as CSV "
+                "from their\n"
+                "consoles; several pages are one report, \"-\" is standard input. Ends with 0 if all is equal, with "
+                "3 if not.",
+     .run = spend_reconcile},
+    {.words = "calls list",
+     .summary = "List calls, the youngest first.",
+     .examples = kCallsListExamples,
+     .options = kCallsListOptions,
+     .details = "Calls that are under way are in the list once their first attempt has begun.",
+     .run = calls_list},
+    {.words = "calls show",
+     .summary = "Tell all of a call, attempt by attempt.",
+     .arguments = "CALL_ID",
+     .most_arguments = 1,
+     .examples = kCallsShowExamples,
+     .options = kCallsShowOptions,
+     .details = "Ends with 4 if the call is not in the ledger (store.retention.calls).",
+     .run = calls_show},
+    {.words = "calls tail",
+     .summary = "Print calls as they end.",
+     .examples = kCallsTailExamples,
+     .options = kCallsTailOptions,
+     .details = "Looks twice a second; Ctrl-C ends it.",
+     .run = calls_tail},
+    {.words = "report timeouts",
+     .summary = "Say which timeouts to set, from how long calls take.",
+     .examples = kTimeoutsExamples,
+     .options = kTimeoutsOptions,
+     .details = "Of answered calls, waiting and retries included. From 1000 calls on the SDK timeout is p99.9 and "
+                "half of it,\n"
+                "from 100 on twice the longest, below that nothing is said; the queue's visibility timeout is a "
+                "fifth above,\n"
+                "30 s at least. docs/queues.md says how to set and to renew them.",
+     .run = report_timeouts},
+    {.words = "ledger check",
+     .summary = "Say whether the ledger's file is sound.",
+     .examples = kCheckExamples,
+     .options = kCheckOptions,
+     .details = "It may be served meanwhile. Ends with 3 if something is wrong, with 4 if there is no such file.",
+     .run = ledger_check},
+    {.words = "ledger backup",
+     .summary = "Copy the ledger into a new file.",
+     .arguments = "FILE",
+     .most_arguments = 1,
+     .examples = kBackupExamples,
+     .options = kFileOptions,
+     .details = "It may be served meanwhile. A file that is there already is refused.",
+     .run = ledger_backup},
+    {.words = "ledger export",
+     .summary = "Write all calls as JSON lines, the oldest first.",
+     .arguments = "[FILE]",
+     .most_arguments = 1,
+     .examples = kExportExamples,
+     .options = kExportOptions,
+     .details = "It may be served meanwhile. A line is as by \"callgate calls show --json\"; docs/spend.md has its "
+                "fields. Without\n"
+                "FILE to standard output; a file that is there already is refused.",
+     .run = ledger_export},
+    {.words = "ledger rerate",
+     .summary = "Price stored attempts anew, by the tables of now.",
+     .examples = kRerateExamples,
+     .options = kRerateOptions,
+     .details = "From the tokens in their rows, at the prices of their days; what a provider stated itself stays. "
+                "Costs and\n"
+                "sums change together, and what budgets were charged stays. With --apply no callgate may work with "
+                "the file.",
+     .run = ledger_rerate},
+    {.words = "idem show",
+     .summary = "Say what is stored under an Idempotency-Key.",
+     .arguments = "KEY",
+     .most_arguments = 1,
+     .examples = kIdemShowExamples,
+     .options = kIdemShowOptions,
+     .details =
+         "One line for each place where the key was used: tenant, credential, route and path count. Ends with 4 if "
+         "it is not known.",
+     .run = idem_show},
+    {.words = "idem forget",
+     .summary = "Let an Idempotency-Key be as new.",
+     .arguments = "KEY",
+     .most_arguments = 1,
+     .examples = kIdemForgetExamples,
+     .options = kIdemForgetOptions,
+     .details = "Its stored answer is gone then, and the next call with it is paid. Ends with 4 if it is not known, "
+                "with 8 if a\n"
+                "call works on it.",
+     .run = idem_forget},
     {.words = "validate",
      .summary = "List all problems of configuration files.",
      .arguments = "[FILE…]",

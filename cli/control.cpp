@@ -1,7 +1,6 @@
 #include "cli/control.h"
 
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "cli/admin_command.h"
+#include "cli/ask_books.h"
 #include "cli/table.h"
 #include "gateway/config_values.h"
 #include "gateway/json_out.h"
@@ -20,31 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
-
-std::string encoded(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-                       c == '_' || c == '.' || c == '~';
-    if (plain) {
-      out += c;
-    } else {
-      out.append({'%', kHex[byte >> 4U], kHex[byte & 15U]});
-    }
-  }
-  return out;
-}
-
-std::string query_of(std::initializer_list<std::pair<std::string_view, std::string>> parameters) {
-  std::string query;
-  for (const auto& [name, value] : parameters) {
-    if (value.empty()) continue;
-    query.append(query.empty() ? "?" : "&").append(name).append("=").append(encoded(value));
-  }
-  return query;
-}
 
 std::string paused_word(const Json& paused) {
   if (paused.is_null()) return "";
@@ -162,11 +137,6 @@ int ask(std::string_view command, std::string_view method, const std::string& pa
   }
 }
 
-int wrong(std::string_view command, std::string_view what, Terminal& terminal) {
-  terminal.err << "callgate " << command << ": " << what << "\nSee \"callgate " << command << " --help\".\n";
-  return kUsage;
-}
-
 std::vector<Rows> nothing(const Json& /*json*/) { return {}; }
 
 }  // namespace
@@ -181,10 +151,11 @@ int cancel(const Arguments& arguments, Terminal& terminal) {
   const std::string tenant = arguments.get("--tenant");
   const bool hollow = (!arguments.words.empty() && call.empty()) || (arguments.has("--run-id") && run.empty()) ||
                       (arguments.has("--tenant") && tenant.empty());
-  if (hollow) return wrong("cancel", "a name is empty; is a variable not set?", terminal);
+  if (hollow) return misuse("cancel", "a name is empty; is a variable not set?", terminal);
   const int named = (call.empty() ? 0 : 1) + (run.empty() ? 0 : 1);
   if (named > 1 || (named == 0 && tenant.empty()))
-    return wrong("cancel", "needs a call's id, or --run-id, or --tenant (which may stand beside --run-id)", terminal);
+    return misuse(
+        "cancel", "needs a call's id, or --run-id, or --tenant (which may stand beside --run-id)", terminal);
   const auto count = [](const Json& json) {
     return std::vector<Rows>{{{"calls cancelled"}, {word(json.at("count"))}}};
   };
@@ -197,11 +168,11 @@ int cancel(const Arguments& arguments, Terminal& terminal) {
 }
 
 int pause(const Arguments& arguments, Terminal& terminal) {
-  if (arguments.words.size() != 2) return wrong("pause", "needs tenant, lane or upstream, and its name", terminal);
+  if (arguments.words.size() != 2) return misuse("pause", "needs tenant, lane or upstream, and its name", terminal);
   std::string ms;
   if (arguments.has("--for")) {
     const auto time = gateway::read_duration(arguments.get("--for"));
-    if (!time || *time <= 0) return wrong("pause", "--for must be a duration such as 90s, 30m or 1h", terminal);
+    if (!time || *time <= 0) return misuse("pause", "--for must be a duration such as 90s, 30m or 1h", terminal);
     ms = std::to_string(*time);
   }
   return ask("pause",
@@ -213,7 +184,7 @@ int pause(const Arguments& arguments, Terminal& terminal) {
 }
 
 int resume(const Arguments& arguments, Terminal& terminal) {
-  if (arguments.words.size() != 2) return wrong("resume", "needs tenant, lane or upstream, and its name", terminal);
+  if (arguments.words.size() != 2) return misuse("resume", "needs tenant, lane or upstream, and its name", terminal);
   return ask("resume",
              "POST",
              "/v1/resume" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}}),
@@ -233,7 +204,7 @@ int budget_show(const Arguments& arguments, Terminal& terminal) {
 
 int budget_grant(const Arguments& arguments, Terminal& terminal) {
   if (arguments.words.size() != 1)
-    return wrong("budget grant", "needs the amount in USD, such as 12.50 (a negative one takes back)", terminal);
+    return misuse("budget grant", "needs the amount in USD, such as 12.50 (a negative one takes back)", terminal);
   const std::string run = arguments.get("--run-id");
   return ask("budget grant",
              "POST",

@@ -107,24 +107,6 @@ void print_problem(const PriceProblem& problem, const std::string& file, std::os
   out << text << '\n';
 }
 
-/// The shipped table and the files of --file over it; nothing, after saying why, if one of them is wrong.
-std::optional<budget::PriceBook> book_of(const Arguments& arguments, Terminal& terminal) {
-  std::vector<PriceTable> tables{budget::shipped_prices()};
-  bool well = true;
-  for (const std::string& file : arguments.all("--file")) {
-    PriceFile read = read_file(file, terminal);
-    for (const PriceProblem& problem : read.problems) {
-      if (problem.severity == PriceProblem::Severity::Error) {
-        print_problem(problem, read.table.name, terminal.err, terminal.colour_err);
-      }
-    }
-    well = well && read.usable();
-    tables.push_back(std::move(read.table));
-  }
-  if (!well) return std::nullopt;
-  return budget::PriceBook{std::move(tables)};
-}
-
 Json json_of(const Rates& rates) {
   Json json = Json::object();
   for (std::size_t i = 0; i < budget::kMeters; ++i) {
@@ -462,8 +444,25 @@ int misused(std::string_view command, const std::string& message, Terminal& term
 
 }  // namespace
 
+std::optional<budget::PriceBook> price_book_of(const Arguments& arguments, Terminal& terminal) {
+  std::vector<PriceTable> tables{budget::shipped_prices()};
+  bool well = true;
+  for (const std::string& file : arguments.all("--file")) {
+    PriceFile read = read_file(file, terminal);
+    for (const PriceProblem& problem : read.problems) {
+      if (problem.severity == PriceProblem::Severity::Error) {
+        print_problem(problem, read.table.name, terminal.err, terminal.colour_err);
+      }
+    }
+    well = well && read.usable();
+    tables.push_back(std::move(read.table));
+  }
+  if (!well) return std::nullopt;
+  return budget::PriceBook{std::move(tables)};
+}
+
 int prices_list(const Arguments& arguments, Terminal& terminal) {
-  const std::optional<budget::PriceBook> book = book_of(arguments, terminal);
+  const std::optional<budget::PriceBook> book = price_book_of(arguments, terminal);
   if (!book) return kInvalid;
   const std::string filter = arguments.words.empty() ? "" : arguments.words.front();
   std::vector<std::vector<std::string>> rows{
@@ -514,7 +513,7 @@ int prices_show(const Arguments& arguments, Terminal& terminal) {
   const std::string tier = arguments.get("--tier");
   if (!budget::tier_named(tier)) return misused("show", "--tier knows standard, flex, priority and batch", terminal);
 
-  const std::optional<budget::PriceBook> book = book_of(arguments, terminal);
+  const std::optional<budget::PriceBook> book = price_book_of(arguments, terminal);
   if (!book) return kInvalid;
   const std::string& model = arguments.words.front();
   const std::string provider{budget::canonical_provider(arguments.get("--provider"))};

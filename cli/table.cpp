@@ -11,8 +11,6 @@
 namespace cli {
 namespace {
 
-constexpr std::size_t kCellMax = 96;
-
 /// How many columns a terminal gives it: code points, which suffices for "–" and "×".
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(
@@ -21,9 +19,9 @@ std::size_t columns_of(std::string_view text) {
 
 }  // namespace
 
-std::string cell(std::string_view text) {
+std::string cell(std::string_view text, std::size_t most) {
   std::string out;
-  gateway::append_escaped(out, text, kCellMax);
+  gateway::append_escaped(out, text, most);
   return out.empty() ? "-" : out;
 }
 

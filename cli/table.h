@@ -1,6 +1,7 @@
 #pragma once
 // How are rows of words printed so that their columns stand below each other?
 
+#include <cstddef>
 #include <iosfwd>
 #include <string>
 #include <string_view>
@@ -9,7 +10,7 @@
 namespace cli {
 
 /// A word of somebody else's, for a table: anything may listen at an address, and say what moves a terminal's cursor.
-[[nodiscard]] std::string cell(std::string_view text);
+[[nodiscard]] std::string cell(std::string_view text, std::size_t most = 96);
 
 /// A JSON library's value, whichever, as a cell: "-" for null.
 template <typename Json>

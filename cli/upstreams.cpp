@@ -72,7 +72,20 @@ Told told_of_call(const Json& json) {
   line("asked",
        word(json.at("method")) + " " + word(json.at("path")) + " at " + word(json.at("route")) + ", model " +
            word(json.at("model")) + ", lane " + word(json.at("lane")));
+  line("tenant", word(json.at("tenant")));
   line("run", word(json.at("run_id")));
+  line("queue", word(json.at("queue")));
+  std::string labels;
+  for (const auto& [name, value] : json.at("labels").items())
+    labels += (labels.empty() ? "" : ", ") + cell(name) + "=" + word(value);
+  if (!labels.empty()) line("labels", labels);
+  if (!json.at("idempotency_key").is_null() || !json.at("once").is_null()) {
+    std::string once = word(json.at("idempotency_key")) + ": " + word(json.at("once"));
+    if (!json.at("origin").is_null()) once += " from call " + word(json.at("origin"));
+    if (!json.at("saved_usd").is_null()) once += ", " + word(json.at("saved_usd")) + " USD saved";
+    line("idempotency", once);
+  }
+  line("state", word(json.at("state")));
   line("ended",
        word(json.at("ended_at")) + " after " + seconds(json.at("duration_ms")) + " (" + seconds(json.at("queue_ms")) +
            " waiting for its turn, " + seconds(json.at("backoff_ms")) + " between attempts)");
@@ -89,6 +102,12 @@ Told told_of_call(const Json& json) {
     if (!one.at("rule").is_null()) text += " by rule " + word(one.at("rule"));
     if (!one.at("hint_ms").is_null()) text += ", asked to wait " + seconds(one.at("hint_ms"));
     text += ", took " + seconds(one.at("ms"));
+    if (const Json& tokens = one.at("tokens"); !tokens.is_null()) {
+      text += ", tokens " + word(tokens.at("input")) + " in (" + word(tokens.at("cached_input")) + " cached), " +
+              word(tokens.at("output")) + " out";
+    }
+    if (!one.at("cost_usd").is_null())
+      text += ", " + word(one.at("cost_usd")) + " USD (" + word(one.at("cost_source")) + ")";
     if (one.at("possibly_billed") == true) text += ", possibly billed";
     if (!one.at("detail").is_null()) text += "; " + word(one.at("detail"));
     if (!one.at("next").is_null()) text += " -> " + word(one.at("next"));
@@ -126,6 +145,14 @@ int ask(std::string_view command, const std::string& path, Told (*tell)(const Js
 }
 
 }  // namespace
+
+std::optional<std::vector<std::vector<std::string>>> rows_of_call(const std::string& json) {
+  try {
+    return told_of_call(Json::parse(json)).rows;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
 
 int upstreams(const Arguments& arguments, Terminal& terminal) {
   return ask("upstreams", "/v1/upstreams", told_of_upstreams, arguments, terminal);

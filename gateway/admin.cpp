@@ -7,26 +7,29 @@
 #include <array>
 #include <charconv>
 #include <expected>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "budget/price.h"
+#include "gateway/book_answers.h"
 #include "gateway/config_files.h"
 #include "gateway/config_print.h"
 #include "gateway/config_values.h"
 #include "gateway/endpoint.h"
 #include "gateway/http_head.h"
 #include "gateway/json_out.h"
+#include "gateway/query.h"
 
 namespace gateway {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kBodyMax = 64 * 1024;  // Nothing that is asked here has a body; a polite client may send one.
+constexpr std::size_t kBodyMax = 64 * 1024;    // Nothing that is asked here has a body; a polite client may send one.
+constexpr std::size_t kMostForgotten = 1'000;  // Keys of one name.
 constexpr std::int64_t kLongestPauseMs = 366LL * 24 * 3'600'000;
 constexpr std::string_view kBearer = "bearer ";
 
@@ -185,36 +188,6 @@ EndpointAnswer told(std::string json) {
   return answer;
 }
 
-/// The parameters of a query, percent-decoded; nothing: it is not well formed, or one stands there twice.
-std::optional<std::map<std::string, std::string>> parameters_of(std::string_view query) {
-  const auto decoded = [](std::string_view text) -> std::optional<std::string> {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] != '%') {
-        out += text[i] == '+' ? ' ' : text[i];
-        continue;
-      }
-      unsigned value = 0;
-      const auto end = text.data() + std::min(i + 3, text.size());
-      if (i + 2 >= text.size() || std::from_chars(text.data() + i + 1, end, value, 16).ptr != end)
-        return std::nullopt;
-      out += static_cast<char>(value);
-      i += 2;
-    }
-    return out;
-  };
-  std::map<std::string, std::string> all;
-  while (!query.empty()) {
-    const std::string_view pair = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(pair.size() + 1, query.size()));
-    const std::size_t equals = std::min(pair.find('='), pair.size());
-    const auto name = decoded(pair.substr(0, equals));
-    const auto value = decoded(pair.substr(std::min(equals + 1, pair.size())));
-    if (!name || !value || !all.emplace(*name, *value).second) return std::nullopt;
-  }
-  return all;
-}
-
 /// What of a query is an order; the error says what is wrong with it.
 std::expected<Order, std::string> order_of(Order::Act act, std::string_view query) {
   auto given = parameters_of(query);
@@ -298,9 +271,71 @@ EndpointAnswer act(const AdminSources& sources, Order::Act which, std::string_vi
 }
 
 struct Asked {
+  std::string_view path;
   std::string_view rest;  // Of a path that has more below.
   std::string_view query;
 };
+
+EndpointAnswer from_books(const AdminSources& sources, const Asked& asked) {
+  if (!sources.books) return problem(404, "Not found", "There is no ledger to ask.");
+  // The question may be answered after nobody waits for it any more.
+  struct Question {
+    std::string path;
+    std::string query;
+    EndpointAnswer answer{};
+  };
+  const auto question = std::make_shared<Question>(std::string{asked.path}, std::string{asked.query});
+  const bool read = sources.books([question](ledger::Books& books) {
+    question->answer = answer_of_books(books, question->path, question->query, std::chrono::system_clock::now());
+  });
+  if (read) return std::move(question->answer);
+  return problem(
+      503,
+      "No answer in time",
+      "Reading the ledger takes longer than the admin API waits; ask for less (since, tenant), or ask a file "
+      "with --store.");
+}
+
+std::optional<ledger::Digest> digest_of(std::string_view hex) {
+  ledger::Digest digest{};
+  if (hex.size() != 2 * digest.size()) return std::nullopt;
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    const char* at = hex.data() + 2 * i;
+    if (std::from_chars(at, at + 2, digest[i], 16).ptr != at + 2) return std::nullopt;
+  }
+  return digest;
+}
+
+EndpointAnswer forget_key(const AdminSources& sources, const Asked& asked) {
+  if (!sources.books || !sources.forget_claim) return problem(404, "Not found", "There is no ledger to ask.");
+  auto given = parameters_of(asked.query);
+  const auto key = given ? std::exchange((*given)["key"], {}) : std::string{};
+  const auto tenant = given ? std::exchange((*given)["tenant"], {}) : std::string{};
+  if (!given || key.empty() || given->size() != 2)
+    return problem(400, "Bad request", "This order needs key, and may name a tenant; it knows nothing else.");
+  using Rows = ledger::Books::Answer<std::vector<ledger::KeyRow>>;
+  const auto found = std::make_shared<Rows>();
+  const bool read =
+      sources.books([found, key, tenant](ledger::Books& books) { *found = books.keys(key, tenant, kMostForgotten); });
+  if (!read) return no_answer();
+  if (!*found) return problem(503, "The ledger cannot be read", found->error());
+  if ((*found)->empty()) return problem(404, "Not found", "This key is not known, or is forgotten already.");
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+  for (const ledger::KeyRow& row : **found) {
+    // Whoever came with it now would buy what is being bought.
+    if (row.state == "claimed" && row.lease_until_ms && *row.lease_until_ms > now.count()) {
+      return problem(409,
+                     "In flight",
+                     "Call " + row.call_id + " works on this key; end it first (POST /v1/cancel?call=" + row.call_id +
+                         ") or let it end.");
+    }
+  }
+  for (const ledger::KeyRow& row : **found) {
+    if (const auto scope = digest_of(row.scope)) sources.forget_claim(*scope, row.call_id);
+  }
+  return json_answer(200, {{"done", true}, {"count", (*found)->size()}});
+}
+
 struct Call {
   std::string_view method;
   std::string_view path;  // With a slash at its end: of all that is below, which is `rest`.
@@ -340,12 +375,23 @@ constexpr Call kCalls[] = {
     {"GET",
      "/v1/calls/",
      [](const AdminSources& sources, const Asked& asked) {
-       auto json = sources.call(asked.rest);
-       if (!json) return no_answer();
-       if (json->empty())
-         return problem(404, "Not found", "No such call is among the last 500 that ended; the log has its line.");
-       return told(std::move(*json));
+       // The last ones that ended are known before the ledger knows them.
+       if (asked.query.empty()) {
+         auto json = sources.call(asked.rest);
+         if (!json) return no_answer();
+         if (!json->empty()) return told(std::move(*json));
+         if (!sources.books)
+           return problem(404, "Not found", "No such call is among the last 500 that ended; the log has its line.");
+       }
+       return from_books(sources, asked);
      }},
+    {"GET", "/v1/spend", from_books},
+    {"GET", "/v1/calls", from_books},
+    {"GET", "/v1/timeouts", from_books},
+    {"GET", "/v1/usage", from_books},
+    {"GET", "/v1/idempotency", from_books},
+    {"GET", "/v1/events", from_books},
+    {"POST", "/v1/idempotency/forget", forget_key},
     {"GET",
      "/v1/status",
      [](const AdminSources& sources, const Asked& /*asked*/) {
@@ -474,7 +520,7 @@ class AdminServer::Impl {
       if (call.path != request.path && !below) continue;
       const std::string_view rest =
           std::string_view{request.path}.substr(std::min(call.path.size(), request.path.size()));
-      if (call.method == request.method) return call.answer(sources_, {rest, request.query});
+      if (call.method == request.method) return call.answer(sources_, {request.path, rest, request.query});
       methods += (methods.empty() ? "" : ", ") + std::string{call.method};
     }
     if (!methods.empty()) {

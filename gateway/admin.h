@@ -10,7 +10,9 @@
 //   POST   /v1/cancel             ?call=ID | ?run_id=R | ?tenant=T
 //   POST   /v1/pause              ?what=tenant|lane|upstream&name=N[&for_ms=MS]
 //   POST   /v1/resume             ?what=…&name=N
-//   GET  /v1/calls/ID           what became of a call a moment ago, attempt by attempt
+//   GET  /v1/calls/ID           what became of a call, attempt by attempt
+//   GET  /v1/spend, /v1/calls, /v1/timeouts, /v1/usage, /v1/idempotency      from the ledger (book_answers.h)
+//   POST /v1/idempotency/forget   ?key=[&tenant=]
 //   GET  /v1/unknown-answers    what providers said and no rule knew
 //   GET  /v1/version
 
@@ -29,6 +31,8 @@
 #include "gateway/reload.h"
 #include "gateway/status.h"
 #include "gateway/unknown_answers.h"
+#include "ledger/books.h"
+#include "ledger/records.h"
 
 namespace gateway {
 
@@ -72,6 +76,11 @@ struct AdminSources {
   std::function<std::optional<UnknownAnswers::List>()> unknown_answers;
   std::function<std::optional<StatusSnapshot>()> status;
   std::function<std::optional<OrderResult>(const Order& order)> act;
+  /// Runs the question where books may be read; false: not to its end within a few seconds (it may still run later,
+  /// so it must own all that it touches). Not given: there is no ledger.
+  std::function<bool(std::function<void(ledger::Books&)> question)> books{};
+  /// The stored answer of a key, or a claim that nobody works on, is given up.
+  std::function<void(const ledger::Digest& scope, const std::string& call_id)> forget_claim{};
   Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };
 

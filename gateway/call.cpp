@@ -37,6 +37,7 @@ struct Ending {
   int status = 500;
   std::string_view reason{};
   LastWord last{};
+  TimePoint first_began{};  // The first attempt, if it is worth remembering.
 };
 
 std::string_view user_agent_of(const Call& call) {
@@ -274,7 +275,8 @@ Ending refused_in_time(const Call& call, const CallRecord& record, const Refusal
 }
 
 /// No attempt will follow: the provider's own words, or ours where it had none.
-Ending final_failure(const Call& call, const CallRecord& record, Attempt& attempt, std::string_view reason) {
+Ending final_failure(const Call& call, const CallRecord& record, Attempt& attempt, TimePoint first_began,
+                     std::string_view reason) {
   const classifier::Verdict& verdict = attempt.verdict;
   // A clock of the caller's ends the call, and says nothing against the job.
   const ComeBack come_back{.retryable = verdict.retryable || attempt.callers_deadline,
@@ -288,7 +290,13 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
     return {false, Outcome::Failed, verdict.cls, attempt.row.status, reason, std::move(attempt.last)};
   }
   if (attempt.providers_answer) {
-    Ending ending{remember, Outcome::Failed, verdict.cls, attempt.last.head.status, reason, std::move(attempt.last)};
+    Ending ending{remember,
+                  Outcome::Failed,
+                  verdict.cls,
+                  attempt.last.head.status,
+                  reason,
+                  std::move(attempt.last),
+                  first_began};
     add_our_headers(ending.last.head.headers, record, record.attempts.size(), verdict.cls, "provider");
     add_cost_header(ending.last.head.headers, record);
     set_come_back(ending.last.head.headers, come_back, user_agent_of(call));
@@ -308,6 +316,7 @@ Ending final_failure(const Call& call, const CallRecord& record, Attempt& attemp
                              reason,
                              come_back);
   ending.worth_remembering = remember;
+  ending.first_began = first_began;
   return ending;
 }
 
@@ -336,6 +345,7 @@ void remember(const Call& call, const CallRecord& record, const Ending& ending, 
   failure.cls = ending.cls;
   failure.upstream = record.upstream;
   failure.model = call.facts.model;
+  failure.first_began = ending.first_began;
   if (!record.attempts.empty() && record.attempts.back().hint) failure.come_back = now + *record.attempts.back().hint;
   services.memo.remember(memo_key(call), std::move(failure), now);
 }
@@ -528,7 +538,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       if (admission.error().why == Refusal::Why::Draining) co_return drained(call, record);
       // The provider's own last word says more than ours.
       const bool by_elapsed = ask.deadline < patience();
-      co_return final_failure(call, record, *failed, reason_of(admission.error(), closed_by, by_elapsed));
+      co_return final_failure(
+          call, record, *failed, first_began, reason_of(admission.error(), closed_by, by_elapsed));
     }
     if (!admission) {
       const budget::Limit limit = limit_of(admission.error());
@@ -590,7 +601,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     if (attempt.stopped)
       co_return stopped(call, record, *attempt.stopped, attempt.answer_started, std::move(attempt.last));
     if (attempt.good()) {
-      services.memo.success(way.upstream, call.facts.model);
+      services.memo.success(way.upstream, call.facts.model, services.runtime.now());
       co_return answered(record, attempt);
     }
 
@@ -614,7 +625,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     } else {
       closed_by = std::get<budget::GaveUp>(next);
       if (!others_may(call, attempt, closed_by, number, retry.attempts)) {
-        co_return final_failure(call, record, attempt, budget::name_of(closed_by));
+        co_return final_failure(call, record, attempt, first_began, budget::name_of(closed_by));
       }
       hold_back(call, admitted.candidate, attempt.verdict.cls, TimePoint::max(), not_before);
     }

@@ -119,8 +119,8 @@ struct Call {
   const CallersPatience* patience = nullptr;
   [[nodiscard]] TimePoint ends_by() const { return patience ? patience->deadline : deadline; }
   [[nodiscard]] TimePoint answers_by() const { return patience ? patience->first_content_by : first_content_by; }
-  Keep* keep = nullptr;                           // Null: it may happen twice.
-  LiveCall* live = nullptr;                       // Where it is told how far it has come; may be null.
+  Keep* keep = nullptr;      // Null: it may happen twice.
+  LiveCall* live = nullptr;  // Where it is told how far it has come; may be null.
 };
 
 /// What is known of it before its story begins.

@@ -172,6 +172,7 @@ class Reader {
 
   void check_listen(const Config& config);
   void check_secrets(const Config& config);
+  void check_payload_key(const Config& config);
   void check_upstreams(const Config& config, Secrets& secrets);
   void check_rules(const UpstreamConfig& upstream);
   void check_credentials(const UpstreamConfig& upstream, Secrets& secrets);
@@ -983,6 +984,20 @@ void Reader::check_listen(const Config& config) {
   }
 }
 
+void Reader::check_payload_key(const Config& config) {
+  const Path path{"store", "payload_key"};
+  const SecretSource& source = config.store.payload_key;
+  if (!source.given()) return;
+  if (const auto keys = read_payload_keys(source, overrides_.environment); !keys) {
+    add(Kind::Secret, place_of(path), path, keys.error());
+  }
+  if (config.store.payloads != Config::Store::Payloads::Auto) {
+    warn(Kind::Exposure, place_of(path), path, "is not used, since store.payloads is not auto");
+  } else if (source.from == SecretSource::From::File && open_to_others(source.name)) {
+    warn(Kind::Exposure, place_of(path), path, "is in a file that anybody can read; chmod 0640 it");
+  }
+}
+
 void Reader::check_secrets(const Config& config) {
   const Path path{"listen", "admin_token"};
   const SecretSource& source = config.listen.admin_token;
@@ -1215,6 +1230,7 @@ Loaded Reader::finish() {
   if (readable) {
     check_listen(loaded.config);
     check_secrets(loaded.config);
+    check_payload_key(loaded.config);
     check_upstreams(loaded.config, loaded.secrets);
     check_default_upstreams(loaded.config);
     check_routes(loaded.config);

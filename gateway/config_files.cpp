@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "gateway/config_values.h"
+#include "ledger/seal.h"
 
 namespace gateway {
 namespace {
@@ -119,6 +120,26 @@ std::expected<std::string, std::string> read_token(const SecretSource& source, c
 
 std::expected<std::string, std::string> read_key(const SecretSource& source, const Environment& environment) {
   return read_secret(source, environment);
+}
+
+std::expected<std::vector<std::string>, std::string> read_payload_keys(const SecretSource& source,
+                                                                       const Environment& environment) {
+  std::string text;
+  std::string where;
+  if (source.from == SecretSource::From::Environment) {
+    const auto found = environment.find(source.name);
+    where = "the environment variable " + source.name;
+    if (found == environment.end()) return std::unexpected("needs " + where + ", which is not set");
+    text = found->second;
+  } else {
+    where = "the file " + say(source.name);
+    auto read = read_whole(source.name, kLargestSecret, "a secret");
+    if (!read) return std::unexpected("needs " + where + ": " + read.error());
+    text = std::move(read->text);
+  }
+  auto keys = ledger::payload_keys_in(text);
+  if (!keys) return std::unexpected("needs " + where + ", which " + keys.error());
+  return keys;
 }
 
 bool open_to_others(const std::string& file) {

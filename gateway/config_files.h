@@ -5,6 +5,7 @@
 #include <expected>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/config.h"
 
@@ -26,6 +27,9 @@ struct FileText {
 /// A provider's key: one line that can stand in a header field; else what is wrong, without anything of the file.
 [[nodiscard]] std::expected<std::string, std::string> read_key(const SecretSource& source,
                                                                const Environment& environment);
+/// The keys of store.payload_key (ledger/seal.h); else what is wrong, without anything of the file.
+[[nodiscard]] std::expected<std::vector<std::string>, std::string> read_payload_keys(const SecretSource& source,
+                                                                                     const Environment& environment);
 [[nodiscard]] bool open_to_others(const std::string& file);
 
 /// Why nobody could be trusted by this PEM file; empty if it holds a certificate.

@@ -674,8 +674,10 @@ constexpr Key kKeys[] = {
     {.path = "idempotency.derive",
      .type = Type::Word,
      .standard = "undelivered",
-     .meaning = "What an identical POST without an `Idempotency-Key` means. undelivered: one with the same run id gets the "
-         "answer that its twin's caller did not wait for, once; run_id: with the same run id it is the same job; body: "
+     .meaning =
+         "What an identical POST without an `Idempotency-Key` means. undelivered: one with the same run id gets the "
+         "answer that its twin's caller did not wait for, once; run_id: with the same run id it is the same job; "
+         "body: "
          "it always is; off: it is another job.",
      .words = "off|undelivered|run_id|body",
      .apply = put<&C::idempotency, &C::Idempotency::derive>},
@@ -687,7 +689,8 @@ constexpr Key kKeys[] = {
      .apply = put<&C::idempotency, &C::Idempotency::on_unknown>},
     {.path = "idempotency.on_caller_gone",
      .type = Type::Word,
-     .meaning = "What becomes of a call with a key or run id whose last caller left: `{linger: 15s}`, `cancel` or `finish`.",
+     .meaning =
+         "What becomes of a call with a key or run id whose last caller left: `{linger: 15s}`, `cancel` or `finish`.",
      .words = "cancel|finish",
      .example = "finish",
      .apply = put_on_caller_gone},

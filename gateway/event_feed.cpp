@@ -284,7 +284,8 @@ task<void> EventFeed::stream(Ask ask, std::string tenant, Caller& caller, Signal
     }
   }
   if (begun) {
-    co_await caller.finish({});
+    const std::string_view nothing;
+    co_await caller.finish(nothing);
   } else {
     co_await refuse(caller, 503, "Draining", "callgate is shutting down; ask on elsewhere or in a moment.");
   }

@@ -109,8 +109,7 @@ Front::Front(Services services, Metrics& metrics, Log& log, RecentCalls& recent)
       metrics_(metrics),
       log_(log),
       recent_(recent),
-      once_(services,
-            live_,
+      once_(services, live_,
             {.ended = [this](CallRecord record) { ended(std::move(record)); },
              .counted = [this](std::string_view result) { metrics_.idempotency(result); }}) {}
 
@@ -119,7 +118,7 @@ void Front::configure(const Config& config) {
   policy_ = policy_of(config);
   tenants_ = std::make_shared<const Tenants>(config);
   derive_ = config.idempotency.derive;
-  once_.configure(config.idempotency, false);
+  once_.configure(config.idempotency, config.store.refuse);
 }
 
 std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {

@@ -25,8 +25,8 @@ ledger::Digest fingerprint_of(const Call& call, std::string_view body) {
 
 /// Two customers never see each other's answers, so a key that is passed through is part of it.
 std::string callers_key(const Call& call) {
-  const bool passed_through = std::ranges::any_of(
-      call.candidates, [](const budget::Candidate& candidate) { return !candidate.configured; });
+  const bool passed_through =
+      std::ranges::any_of(call.candidates, [](const budget::Candidate& candidate) { return !candidate.configured; });
   if (!passed_through) return {};
   const std::size_t mark = call.target.find('?');
   return key_digest(call.request.headers,

@@ -346,6 +346,7 @@ class Metrics::Impl {
     upstream_connections_.at({}).Set(static_cast<double>(figures.upstream_connections));
     upstream_exchanges_.at({}).Set(static_cast<double>(figures.upstream_exchanges));
     buffered_bytes_.at({}).Set(static_cast<double>(figures.buffered_bytes));
+    event_subscribers_.at({}).Set(static_cast<double>(figures.event_subscribers));
     shared_calls_.at({}).Set(static_cast<double>(figures.shared_calls));
     lingering_calls_.at({}).Set(static_cast<double>(figures.lingering_calls));
     shared_bytes_.at({}).Set(static_cast<double>(figures.shared_bytes));
@@ -790,6 +791,8 @@ class Metrics::Impl {
                                        {upstream_, {"fingerprint", &fingerprints_, true}});
   Counters commits_late_ =
       counters("callgate_commits_late_total", "Answers whose end went out before its row was durable.", {});
+  Gauges event_subscribers_ =
+      gauges("callgate_event_subscribers", "Who waits for events or reads them just now.", {});
   Gauges store_up_ = gauges("callgate_store_up", "1 while rows reach the store's file, else 0.", {});
   Counters store_commits_ = counters("callgate_store_commits_total", "Transactions of the store.", {});
   Counters store_rows_ = counters("callgate_store_rows_total", "Calls and attempts that were written.", {});
@@ -811,9 +814,9 @@ class Metrics::Impl {
       gauges("callgate_upstream_connections", "Connections to providers, idle ones included.", {});
   Gauges upstream_exchanges_ = gauges("callgate_upstream_exchanges", "Attempts that are on the wire.", {});
   Gauges buffered_bytes_ = gauges("callgate_buffered_bytes", "Request bytes in memory.", {});
-  Counters idempotency_ = counters("callgate_idempotency_total",
-                                   "What became of jobs that callgate knows again, by key or run id.",
-                                   {{"result", &once_results_}});
+  Counters idempotency_ =
+      counters("callgate_idempotency_total", "What became of jobs that callgate knows again, by key or run id.",
+               {{"result", &once_results_}});
   Counters saved_ = counters("callgate_saved_usd_total",
                              "What the answers that twins got had cost, in USD, and was not paid again.",
                              {upstream_, model_, tenant_});

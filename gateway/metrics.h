@@ -33,7 +33,8 @@ struct LiveFigures {
   std::size_t upstream_exchanges = 0;
   std::uint64_t buffered_bytes = 0;
   std::uint64_t log_lines_dropped = 0;  // Log::dropped().
-  std::size_t shared_calls = 0;         // Once::Figures, as the next.
+  std::size_t event_subscribers = 0;
+  std::size_t shared_calls = 0;  // Once::Figures, as the next.
   std::size_t lingering_calls = 0;
   std::uint64_t shared_bytes = 0;
 };

@@ -124,11 +124,11 @@ struct Once::Story final : Keep {
   bool over = false;
   bool delivered = false;
   bool owner_was_late = false;
-  bool lonely = false;  // Counted as such.
+  bool lonely = false;          // Counted as such.
   std::uint64_t owner_had = 0;  // Bytes of the answer that reached the first caller.
   std::optional<TimePoint> lingers_until{};
-  TimePoint expires{};                     // Of a leftover.
-  std::shared_ptr<Story> dying{};          // Its claim comes first.
+  TimePoint expires{};                        // Of a leftover.
+  std::shared_ptr<Story> dying{};             // Its claim comes first.
   std::vector<std::weak_ptr<Story>> heirs{};  // Those who wait for ours.
 
   // What came of it.
@@ -289,8 +289,9 @@ task<void> Once::serve(Call call, JobKey key, Caller& caller, Signal& signal) {
     error.status = 422;
     error.cls = Class::LocalRequest;
     error.code = "callgate_key_reused";
-    error.message = "this Idempotency-Key is in use for a call with another body or other version headers; a key is "
-                    "for one request alone";
+    error.message =
+        "this Idempotency-Key is in use for a call with another body or other version headers; a key is "
+        "for one request alone";
     visitor.record.outcome = Outcome::Refused;
     visitor.record.reason = "key_reused";
     co_await own_words(visitor, std::move(error), true, caller);
@@ -397,8 +398,8 @@ task<bool> Once::claim(Story& story, const Call& call) {
       // As if there were none; the call's own row will say whether it is so.
     }
     const auto hidden = hidden_.find(ask.scope);
-    const bool told = hidden != hidden_.end() && answer.kind == ClaimAnswer::Kind::Held &&
-                      answer.call_id == hidden->second.holder;
+    const bool told =
+        hidden != hidden_.end() && answer.kind == ClaimAnswer::Kind::Held && answer.call_id == hidden->second.holder;
     std::string earlier = answer.call_id;
     if (hidden != hidden_.end() && hidden->second.holder == answer.call_id) earlier = hidden->second.earlier;
     if (hidden != hidden_.end() && !told) hidden_.erase(hidden);
@@ -456,15 +457,18 @@ task<bool> Once::claim(Story& story, const Call& call) {
       error.status = 502;
       error.cls = Class::Crash;
       error.code = "callgate_outcome_unknown";
-      error.message = "call " + earlier + " with this key was under way when callgate stopped, so it may have been "
-                      "paid; it is not made again (idempotency.on_unknown: fail). With Callgate-Fresh: true it is";
+      error.message =
+          "how call " + earlier +
+          " with this key ended is not known, or its answer was not kept, so it may have been paid; it is "
+          "not made again (idempotency.on_unknown: fail). With Callgate-Fresh: true it is";
       co_await say_no(story, call, std::move(error), "outcome_unknown", std::nullopt);
     } else if (answer.kind == ClaimAnswer::Kind::Held) {
       const auto left = std::chrono::ceil<milliseconds>(answer.until - ask.now);
       error.status = 503;
       error.cls = Class::LocalLimit;
       error.code = "callgate_key_held";
-      error.message = "call " + answer.call_id + " with this key is under way elsewhere, or its claim is not over yet";
+      error.message =
+          "call " + answer.call_id + " with this key is under way elsewhere, or its claim is not over yet";
       co_await say_no(story, call, std::move(error), "key_held", std::max(left, milliseconds{1}));
     } else {
       error.status = 503;
@@ -487,7 +491,8 @@ task<void> Once::say_no(Story& story, const Call& call, classifier::OwnError err
   CallRecord record = begin_record(call);
   OwnAnswer answer = own_answer(*call.to->dialect, error);
   add_our_headers(answer.head.headers, record, 0, error.cls, "callgate");
-  const ComeBack come_back{.retryable = wait.has_value(), .wait = wait, .sdk_may_retry = wait && *wait <= kSdkMaySleep};
+  const ComeBack come_back{
+      .retryable = wait.has_value(), .wait = wait, .sdk_may_retry = wait && *wait <= kSdkMaySleep};
   set_come_back(answer.head.headers,
                 come_back,
                 classifier::find(call.request.headers, "user-agent").value_or(std::string_view{}));
@@ -539,8 +544,8 @@ task<Once::Left> Once::follow(Story& story, Visitor& visitor, Caller& caller, Si
       if (!story.over) story.signal.stop(*why);
     }
     if (reader.cut) co_return Left::Cut;
-    const bool last = spool.state() == State::Answered ||
-                      (spool.state() == State::Finished && spool.left(reader) <= kPiece);
+    const bool last =
+        spool.state() == State::Answered || (spool.state() == State::Finished && spool.left(reader) <= kPiece);
     if (last) {
       const Left left = co_await last_words(story, visitor, caller, signal);
       co_return left;
@@ -597,7 +602,7 @@ task<Once::Left> Once::last_words(Story& story, Visitor& visitor, Caller& caller
     }
     taken = co_await caller.finish(rest);
   }
-  co_return taken && here ? Left::Delivered : Left::Gone;
+  co_return taken&& here ? Left::Delivered : Left::Gone;
 }
 
 AnswerHead Once::dress(const Story& story, const Visitor& visitor) const {

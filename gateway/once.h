@@ -1,24 +1,25 @@
 #pragma once
-// Was this very job asked before? Then its caller gets that answer: from the call that is under way, or from the store.
+// Was this very job asked before? Then its caller gets that answer: from the call that is under way, or from the
+// store.
 //
-// A call with a key (job_key.h) is not played for its caller but for a spool, by a coroutine of its own; its caller and
-// whoever comes with the same job read along, each at his own pace and with a record of his own.
+// A call with a key (job_key.h) is not played for its caller but for a spool, by a coroutine of its own; its caller
+// and whoever comes with the same job read along, each at his own pace and with a record of his own.
 //
-//   a call with the same key comes …        … and
-//   --------------------------------------  --------------------------------------------------------------------------
-//   while it is under way                   joins. `undelivered`: only if no caller is there any more; else it is
-//                                           another call
-//   when its answer is stored               gets that. `undelivered`: what nobody got is given to one, once
-//   with another body or other headers      422, nothing is sent
-//   after a crash that hid how it ended     is played again ("recovered"), or 502 (on_unknown)
-//   when it had failed                      is played anew; so it is where the answer was too large to be kept
-//   Callgate-Fresh: true                    joins what is under way, since that is new; what is stored is bought again
+//   a call with the same key comes …     … and
+//   -----------------------------------  ------------------------------------------------------------------------
+//   while it is under way                joins. `undelivered`: only if no caller is there any more; else it is
+//                                        another call
+//   when its answer is stored            gets that. `undelivered`: what nobody got is given to one, once
+//   with another body or other headers   422, nothing is sent
+//   after a crash that hid how it ended  is played again ("recovered"), or 502 (on_unknown)
+//   when it had failed                   is played anew; so it is where the answer was too large to be kept
+//   Callgate-Fresh: true                 joins what is under way, since that is new; what is stored is bought again
 //
-//   the last caller leaves …                … and
-//   --------------------------------------  --------------------------------------------------------------------------
-//   on_caller_gone: {linger: 15s}           it goes on for so long. If it ends, its answer is kept, else it is stopped
-//   finish                                  it goes on to its end
-//   cancel; or nobody could get its answer  it is stopped at once
+//   the last caller leaves; and with     … it
+//   -----------------------------------  ------------------------------------------------------------------------
+//   on_caller_gone: {linger: 15s}        goes on for so long: if it ends, its answer is kept, else it is stopped
+//   finish                               goes on to its end
+//   cancel; or nobody could get it       is stopped at once
 //
 // Delivered is an answer whose last byte the socket has taken from us, with neither an end nor a reset from the
 // caller's side seen just before. What then still lies in a socket's buffer when a caller dies, no kernel can tell.
@@ -49,8 +50,8 @@ inline constexpr std::array<std::string_view, 8> kOnceResults = {
 class Once {
  public:
   struct Doors {
-    std::function<void(CallRecord)> ended{};            // Of every call, its caller's own: for log, metrics, recent calls.
-    std::function<void(std::string_view)> counted{};    // One of kOnceResults.
+    std::function<void(CallRecord)> ended{};  // Of every call, its caller's own: for log, metrics, recent calls.
+    std::function<void(std::string_view)> counted{};  // One of kOnceResults.
   };
   Once(Services services, LiveCalls& live, Doors doors);
   ~Once();
@@ -129,8 +130,8 @@ class Once {
   std::list<std::shared_ptr<Story>> leftovers_{};  // In the index too, over, and in no store; the oldest first.
   std::uint64_t leftover_bytes_ = 0;
   std::multimap<TimePoint, std::weak_ptr<Story>> lingering_{};
-  std::size_t lonely_ = 0;            // Under way, without a caller.
-  std::uint64_t lonely_bytes_ = 0;    // Their requests'.
+  std::size_t lonely_ = 0;          // Under way, without a caller.
+  std::uint64_t lonely_bytes_ = 0;  // Their requests'.
   struct Hidden {
     std::string earlier{};  // Whose outcome nobody knows.
     std::string holder{};   // The claim on it, taken by a call that was told so.

@@ -105,7 +105,8 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
       // Two, or none where one was meant: jobs would be taken for each other, or not be recognised.
       if (!ours.idempotency_key.empty()) return std::unexpected(BadHeader{"Idempotency-Key is given twice"});
       if (!printable(value, kKeyMax)) {
-        return std::unexpected(BadHeader{"Idempotency-Key must be 1 to 255 printable ASCII characters, such as job-42:summary"});
+        return std::unexpected(
+            BadHeader{"Idempotency-Key must be 1 to 255 printable ASCII characters, such as job-42:summary"});
       }
       ours.idempotency_key = value;
     }

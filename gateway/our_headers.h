@@ -16,10 +16,10 @@ struct OurHeaders {
   std::optional<budget::Lane> lane{};
   std::string run_id{};                                 // At most 128 visible ASCII characters.
   std::optional<std::chrono::milliseconds> deadline{};  // From now; may be zero or less.
-  std::string queue{};            // Which queue of the worker's the job is from: as `tenant`.
+  std::string queue{};                                  // Which queue of the worker's the job is from: as `tenant`.
   std::string labels{};           // As a JSON object on one line, {"team":"search"}; empty: none.
   std::string idempotency_key{};  // At most 255 printable ASCII characters. Goes on to the provider, too.
-  bool fresh = false;                                   // What is remembered does not count.
+  bool fresh = false;             // What is remembered does not count.
 };
 
 struct BadHeader {

@@ -5,8 +5,8 @@
 
 namespace gateway {
 
-/// `to`: where it was made. Sets cost, cost_source and cost_tier of the row from its usage; usage that was not
-/// reported leaves them empty. What the provider states beats the table, the table beats the fallback.
+/// `to`: where it was made. Sets cost, cost_source, cost_tier and prices of the row from its usage (budget/rating.h);
+/// usage that was not reported leaves them empty.
 void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow& row);
 
 /// Of each of its ways what it may cost at most; whatever budgets there are, since a reload may bring some.

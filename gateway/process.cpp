@@ -14,6 +14,8 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,6 +48,7 @@ constexpr milliseconds kStuckAfter{5'000};
 constexpr milliseconds kLastWords{1'000};
 constexpr milliseconds kDrainPoll{10};
 constexpr milliseconds kFlushPatience{3'000};
+constexpr milliseconds kBooksPatience{10'000};
 // How long another thread waits for the I/O thread, and an admin client for a reload.
 constexpr milliseconds kLoopPatience{3'000};
 constexpr milliseconds kReloadPatience{5'000};
@@ -224,6 +227,19 @@ class Sidecar {
       if (!door_.run([&] { result = act(order); }, kLoopPatience)) return std::nullopt;
       return result;
     };
+    sources.books = [this](std::function<void(ledger::Books&)> question) {
+      // Shared, since a question that comes too late still runs.
+      auto done = std::make_shared<std::promise<void>>();
+      std::future<void> over = done->get_future();
+      opened_.store->read([done, question = std::move(question)](ledger::Books& books) {
+        question(books);
+        done->set_value();
+      });
+      return over.wait_for(kBooksPatience) == std::future_status::ready;
+    };
+    sources.forget_claim = [this](const ledger::Digest& scope, const std::string& call_id) {
+      opened_.store->forget_claim(scope, call_id);
+    };
     sources.environment = source_.overrides.environment;
     return sources;
   }
@@ -394,8 +410,8 @@ class Sidecar {
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
     ledger_.configure(config().store.commit_wait);
     opened_.store->configure({.calls = config().store.keep_calls, .events = config().store.keep_events},
-                             ledger::StoreOptions().answers_for,
-                             ledger::StoreOptions().answers_bytes);
+                             config().idempotency.ttl,
+                             config().idempotency.max_bytes);
     if (key_files_) key_files_->watch(key_sources());
   }
   void apply() {
@@ -555,8 +571,16 @@ class Sidecar {
     const ledger::StoreFigures store = opened_.store->figures();
     metrics_.store(store, opened_.trouble.empty() && store.trouble.empty());
     hear_of_store(store.trouble);
-    metrics_.live(
-        {server.connections, upstream.connections, upstream.exchanges, server.buffered_bytes, log_.dropped()});
+    const Once::Figures once = front_.once().figures();
+    metrics_.live({server.connections,
+                   upstream.connections,
+                   upstream.exchanges,
+                   server.buffered_bytes,
+                   log_.dropped(),
+                   events_.subscribers(),
+                   once.shared,
+                   once.lingering,
+                   once.bytes});
   }
 
   /// A disk that refuses is told once, and once more when it is well again.
@@ -603,16 +627,19 @@ class Sidecar {
         "no new calls; those in flight have until the drain's deadline",
         {{"signal", name}, {"in_flight", server_.figures().requests}});
     server_.drain();
+    front_.drain();
+    // Calls that no caller waits for have the same time.
+    const auto busy = [this] { return server_.figures().requests > 0 || front_.once().active() > 0; };
 
     bool hurry = false;
     endings_.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
     const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     asio::steady_timer timer{io_};
-    while (server_.figures().requests > 0 && runtime_.now() < deadline && !hurry) {
+    while (busy() && runtime_.now() < deadline && !hurry) {
       timer.expires_after(kDrainPoll);
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }
-    if (server_.figures().requests > 0) {
+    if (busy()) {
       // A request that is still being sent to us is nobody's call yet.
       broken_off_ = front_.active() > 0;
       say(Level::Warn,
@@ -620,8 +647,9 @@ class Sidecar {
           hurry ? "second signal: ending now" : "the drain's deadline has passed",
           {{"broken_off", front_.active()}});
       server_.stop_all();
+      front_.stop_all();
       const TimePoint end = runtime_.now() + kLastWords;
-      while (server_.figures().requests > 0 && runtime_.now() < end) {
+      while (busy() && runtime_.now() < end) {
         timer.expires_after(kDrainPoll);
         co_await timer.async_wait(asio::redirect_error(kAwait, error));
       }

@@ -1,5 +1,6 @@
 #pragma once
-// What became of a call a moment ago, attempt by attempt? Until there is a store, the last few are kept in memory.
+// What became of a call a moment ago, attempt by attempt? The last few are kept in memory: they
+// are there before the store has them.
 
 #include <cstddef>
 #include <deque>
@@ -15,17 +16,13 @@ class RecentCalls {
  public:
   explicit RecentCalls(std::size_t most = 500) : most_(most) {}
   void add(CallRecord record, WallTime ended);
-  /// The call as JSON (docs/operations.md has the form), or empty: it is not, or not any more, among them.
+  /// The call as JSON (docs/spend.md has the form), or empty: it is not, or not any more, among them.
   [[nodiscard]] std::string json_of(std::string_view call_id) const;
   [[nodiscard]] std::size_t size() const { return calls_.size(); }
 
  private:
-  struct Ended {
-    CallRecord record;
-    WallTime at;
-  };
   std::size_t most_;
-  std::deque<Ended> calls_{};  // The newest last.
+  std::deque<CallRecord> calls_{};  // The newest last.
 };
 
 }  // namespace gateway

@@ -7,7 +7,7 @@
 namespace gateway {
 namespace {
 
-constexpr std::uint64_t kAhead = 64 * 1024;     // Of the fastest reader.
+constexpr std::uint64_t kAhead = 64 * 1024;    // Of the fastest reader.
 constexpr std::uint64_t kTrimmed = 64 * 1024;  // Less is not worth the moving.
 
 }  // namespace

@@ -1,14 +1,14 @@
 #pragma once
 // How do several callers read one answer? What the story says is kept from its beginning, with a cursor for each.
 //
-//   what                        rule
-//   --------------------------  ------------------------------------------------------------------------------------
-//   pace                        the fastest reader's: the story waits while he is more than 64 KiB behind; with no
-//                               reader it does not wait, since what it says is kept
-//   kept                        from the beginning, so that whoever comes later misses nothing, up to `most` bytes and
-//                               as long as the house has room
-//   beyond that                 neither kept nor open to others: what all readers have had is dropped, and a reader who
-//                               is so far behind the fastest that this would hold `most` bytes is cut off
+//   what         rule
+//   -----------  --------------------------------------------------------------------------------------------------
+//   pace         the fastest reader's: the story waits while he is more than 64 KiB behind; with no reader it does
+//                not wait, since what it says is kept
+//   kept         from the beginning, so that whoever comes later misses nothing, up to `most` bytes and as long as
+//                the house has room
+//   beyond that  neither kept nor open to others: what all readers have had is dropped, and a reader who is so far
+//                behind the fastest that this would hold `most` bytes is cut off
 
 #include <cstddef>
 #include <cstdint>
@@ -105,7 +105,7 @@ class Spool final : public Caller {
   std::optional<std::uint64_t> length_{};
   bool flowing_ = false;
   bool kept_ = true;
-  std::string bytes_{};     // From base_ on; or, once that is there, …
+  std::string bytes_{};  // From base_ on; or, once that is there, …
   std::shared_ptr<const ledger::StoredAnswer> whole_{};
   std::uint64_t base_ = 0;  // Bytes that were dropped.
   std::uint64_t end_ = 0;   // Bytes that were said.

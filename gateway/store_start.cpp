@@ -27,10 +27,17 @@ ledger::StoreOptions options_of(const Config& config, const Environment& environ
   options.path = config.store.path;
   options.commit = config.store.disk ? ledger::Commit::Disk : ledger::Commit::Process;
   options.retention = {.calls = config.store.keep_calls, .events = config.store.keep_events};
+  options.answers_for = config.idempotency.ttl;
+  options.answers_bytes = config.idempotency.max_bytes;
   options.set_aside_if_broken = !config.store.refuse;
   options.now = [] { return std::chrono::system_clock::now(); };
   if (config.store.payloads == Payloads::Plain) options.payloads = ledger::Payloads::Plain;
-  (void)environment;  // SEAL
+  if (config.store.payloads != Payloads::Auto || !config.store.payload_key.given()) return options;
+  const auto keys = read_payload_keys(config.store.payload_key, environment);
+  if (!keys) throw std::runtime_error("store.payload_key " + keys.error());
+  options.payloads = ledger::Payloads::Encrypted;
+  options.payload_key = keys->front();
+  options.old_payload_keys.assign(keys->begin() + 1, keys->end());
   return options;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ledger/books_sql.h"
+#include "ledger/file.h"
 #include "ledger/schema.h"
 #include "ledger/times.h"
 
@@ -71,7 +72,8 @@ std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string&
       return wrong("written by a newer callgate (its form is " + std::to_string(version) + ", this one reads up to " +
                    std::to_string(kSchemaVersion) + "); use that one");
     }
-    if (version < 1) return wrong("this is no ledger of callgate's");
+    const bool ours = database->number("PRAGMA application_id").value_or(0) == kApplicationId;
+    if (version < 1 || !ours) return wrong("this is no ledger of callgate's");
     return std::make_unique<SqlBooks>(std::move(database));
   } catch (const SqlError& refused) {
     if (refused.of_the_file())
@@ -84,8 +86,8 @@ std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string&
 SqlBooks::Answer<std::vector<ChargedRow>> SqlBooks::charged_since(std::int64_t since_ms) {
   return asked<std::vector<ChargedRow>>([&] {
     std::vector<ChargedRow> rows;
-    Statement row{db_,
-                  "SELECT slot, tenant, SUM(charged_nano) FROM spend_by_period WHERE slot >= ? GROUP BY slot, tenant"};
+    Statement row{
+        db_, "SELECT slot, tenant, SUM(charged_nano) FROM spend_by_period WHERE slot >= ? GROUP BY slot, tenant"};
     for (row.bind(1, floor_to(since_ms, kQuarterMs)); row.step();)
       rows.push_back({row.number(0), std::string{row.text(1)}, row.number(2)});
     return rows;
@@ -95,8 +97,8 @@ SqlBooks::Answer<std::vector<ChargedRow>> SqlBooks::charged_since(std::int64_t s
 SqlBooks::Answer<std::vector<ChargedRun>> SqlBooks::charged_runs(std::size_t most) {
   return asked<std::vector<ChargedRun>>([&] {
     std::vector<ChargedRun> rows;
-    Statement row{
-        db_, "SELECT tenant, run_id, charged_nano, last_ms FROM spend_by_run ORDER BY last_ms DESC LIMIT ?"};
+    Statement row{db_,
+                  "SELECT tenant, run_id, charged_nano, last_ms FROM spend_by_run ORDER BY last_ms DESC LIMIT ?"};
     for (row.bind(1, limit_of(most)); row.step();)
       rows.push_back({std::string{row.text(0)}, std::string{row.text(1)}, row.number(2), row.number(3)});
     return rows;
@@ -128,6 +130,11 @@ SqlBooks::Answer<std::vector<PauseRow>> SqlBooks::pauses(std::int64_t now_ms) {
       rows.push_back({std::string{row.text(0)}, std::string{row.text(1)}, row.maybe_number(2)});
     return rows;
   });
+}
+
+SqlBooks::Answer<std::int64_t> SqlBooks::removed_until() {
+  return asked<std::int64_t>(
+      [&] { return db_.number("SELECT until_ms FROM removed WHERE what = 'calls'").value_or(0); });
 }
 
 SqlBooks::Answer<std::vector<EventRow>> SqlBooks::events(std::int64_t after_seq, std::string_view tenant,

@@ -75,6 +75,8 @@ struct SpendAsk {
 [[nodiscard]] SpendAsk in_quarters(SpendAsk ask);
 /// What of `by` there is no such thing as, if anything.
 [[nodiscard]] std::optional<std::string> unknown_group(const SpendAsk& ask);
+/// Is it answered from the rows of calls, which are not kept as long as the sums?
+[[nodiscard]] bool needs_rows(const SpendAsk& ask);
 /// Every line's sum; `by` is empty.
 [[nodiscard]] SpendLine total_of(const std::vector<SpendLine>& lines);
 
@@ -108,11 +110,12 @@ struct TimeoutLine {
 struct UsageLine {
   std::string day{};
   std::string model{};  // As named in the answer, else as asked for there.
+  std::int64_t attempts = 0;
   std::int64_t requests = 0;  // That were answered with success.
   std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0;
   std::int64_t cost_nano = 0;
-  std::int64_t unknown = 0;  // Attempts that may have used tokens and told none, …
-  std::int64_t unpriced = 0; // … or that have no cost.
+  std::int64_t unknown = 0;   // Attempts that may have used tokens and told none, …
+  std::int64_t unpriced = 0;  // … or that have no cost.
 };
 
 struct UsageAsk {
@@ -166,6 +169,8 @@ class Books {
   [[nodiscard]] virtual Answer<std::vector<PauseRow>> pauses(std::int64_t now_ms) = 0;
 
   [[nodiscard]] virtual Answer<std::vector<SpendLine>> spend(const SpendAsk& ask) = 0;
+  /// Of calls that ended before this, rows have been removed (store.retention.calls); their sums are kept. 0: none.
+  [[nodiscard]] virtual Answer<std::int64_t> removed_until() = 0;
   [[nodiscard]] virtual Answer<std::vector<CallLine>> calls(const CallsAsk& ask) = 0;
   /// All of one call as a JSON object, attempts included; empty: no such call (of that tenant, if one is named).
   [[nodiscard]] virtual Answer<std::string> call(std::string_view id, std::string_view tenant) = 0;

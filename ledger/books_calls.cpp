@@ -36,7 +36,8 @@ int bind_all(Statement& statement, int at, const std::vector<std::string>& value
 }
 
 constexpr std::string_view kLine =
-    "SELECT id, tenant, lane, run_id, queue, upstream, model, state, outcome, class, once, began_ms, ended_ms, status, "
+    "SELECT id, tenant, lane, run_id, queue, upstream, model, state, outcome, class, once, began_ms, ended_ms, "
+    "status, "
     "attempts, cost_nano, duration_us FROM calls WHERE id >= ? AND id < ?";
 
 CallLine line_of(const Statement& row) {
@@ -73,7 +74,8 @@ IdPage page_before(Database& database, const std::string& end, int most) {
 
 const std::string& call_columns() {
   static const std::string columns =
-      "id, state, began_ms, ended_ms, tenant, lane, run_id, queue, labels, route, upstream, dialect, operation, method, "
+      "id, state, began_ms, ended_ms, tenant, lane, run_id, queue, labels, route, upstream, dialect, operation, "
+      "method, "
       "path, model, stream, sdk_retry, idempotency_key, outcome, status, class, reason, cost_nano, waits, "
       "first_content_us, duration_us, bytes_in, bytes_out, once, origin, saved_nano";
   return columns;
@@ -122,9 +124,12 @@ CallDetail call_of(const Statement& row, int from) {
 
 const std::string& attempt_columns() {
   static const std::string columns =
-      "number, state, began_ms, ended_ms, upstream, credential, model, model_answered, status, class, rule, code, detail, "
-      "fingerprint, next, possibly_billed, waited_before_ms, waited_for, hint_ms, took_us, provider_request_id, input, "
-      "cached_input, cache_write_5m, cache_write_1h, output, reasoning, tokens_from, billed, stated_usd, service_tier, "
+      "number, state, began_ms, ended_ms, upstream, credential, model, model_answered, status, class, rule, code, "
+      "detail, "
+      "fingerprint, next, possibly_billed, waited_before_ms, waited_for, hint_ms, took_us, provider_request_id, "
+      "input, "
+      "cached_input, cache_write_5m, cache_write_1h, output, reasoning, tokens_from, billed, stated_usd, "
+      "service_tier, "
       "speed, inference_geo, cost_nano, cost_source, cost_tier, prices, reserved_nano, charged_nano";
   return columns;
 }

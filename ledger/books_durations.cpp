@@ -83,8 +83,14 @@ SqlBooks::Answer<std::vector<TimeoutLine>> SqlBooks::durations(std::int64_t sinc
     }
     std::vector<TimeoutLine> lines;
     for (auto& [key, spans] : groups) {
-      lines.push_back(
-          {key.first, key.second, spans.count(), spans.at(500), spans.at(950), spans.at(990), spans.at(999), spans.most()});
+      lines.push_back({key.first,
+                       key.second,
+                       spans.count(),
+                       spans.at(500),
+                       spans.at(950),
+                       spans.at(990),
+                       spans.at(999),
+                       spans.most()});
     }
     return lines;
   });
@@ -93,10 +99,12 @@ SqlBooks::Answer<std::vector<TimeoutLine>> SqlBooks::durations(std::int64_t sinc
 SqlBooks::Answer<std::vector<UsageLine>> SqlBooks::usage(const UsageAsk& ask) {
   return asked<std::vector<UsageLine>>([&] {
     std::map<std::pair<std::string, std::string>, UsageLine> lines;
-    Statement row{db_,
-                  "SELECT ended_ms, upstream, COALESCE(NULLIF(model_answered, ''), model), status, input, cached_input, "
-                  "COALESCE(cache_write_5m, 0) + COALESCE(cache_write_1h, 0), output, cost_nano, tokens_from, COALESCE(billed, '') <> '' "
-                  "FROM attempts WHERE call_id >= ? AND call_id < ? AND state <> 0 AND ended_ms >= ? AND ended_ms < ?"};
+    Statement row{
+        db_,
+        "SELECT ended_ms, upstream, COALESCE(NULLIF(model_answered, ''), model), status, input, cached_input, "
+        "COALESCE(cache_write_5m, 0) + COALESCE(cache_write_1h, 0), output, cost_nano, tokens_from, COALESCE(billed, "
+        "'') <> '' "
+        "FROM attempts WHERE call_id >= ? AND call_id < ? AND state <> 0 AND ended_ms >= ? AND ended_ms < ?"};
     const std::string end = ask.until_ms == INT64_MAX ? "~" : first_id(ask.until_ms);
     for (IdPage page{{}, earliest_id(ask.since_ms)}; page.end < end;) {
       page = page_from(db_, page.end, end, kPage);
@@ -104,6 +112,7 @@ SqlBooks::Answer<std::vector<UsageLine>> SqlBooks::usage(const UsageAsk& ask) {
         if (!ask.upstreams.empty() && std::ranges::find(ask.upstreams, row.text(1)) == ask.upstreams.end()) continue;
         UsageLine& line = lines[{day_text(row.number(0)), std::string{row.text(2)}}];
         const std::string_view from = row.text(9);
+        add(line.attempts, 1);
         if (row.number(3) >= 200 && row.number(3) < 300) add(line.requests, 1);
         add(line.input, row.number(4));
         add(line.cached_input, row.number(5));

@@ -13,9 +13,9 @@
 namespace ledger {
 namespace {
 
-constexpr int kPage = 5'000;                     // Calls that one reading takes in.
-constexpr std::int64_t kPeriodsPage = kDayMs;    // Of sums.
-constexpr std::size_t kMostGroups = 100'000;     // What one report keeps in memory.
+constexpr int kPage = 5'000;                   // Calls that one reading takes in.
+constexpr std::int64_t kPeriodsPage = kDayMs;  // Of sums.
+constexpr std::size_t kMostGroups = 100'000;   // What one report keeps in memory.
 constexpr std::string_view kLabel = "label:";
 constexpr std::string_view kOthers = "(others)";
 constexpr std::string_view kOfPeriods[] = {"tenant", "model", "upstream", "lane", "queue", "day", "hour"};
@@ -134,14 +134,27 @@ void read_periods(Database& database, const SpendAsk& ask, Groups& groups) {
       traits.lane = row.number(4);
       traits.queue = row.text(5);
       constexpr std::int64_t SpendLine::*kColumns[] = {
-          &SpendLine::calls,       &SpendLine::answered,    &SpendLine::attempts,        &SpendLine::input,
-          &SpendLine::cached_input, &SpendLine::cache_write, &SpendLine::output,          &SpendLine::reasoning,
-          &SpendLine::cost_nano,   &SpendLine::retry_nano,  &SpendLine::failed_nano,     &SpendLine::possibly_billed,
-          &SpendLine::possibly_billed_nano, &SpendLine::unknown, &SpendLine::unpriced,   &SpendLine::estimated_nano,
+          &SpendLine::calls,
+          &SpendLine::answered,
+          &SpendLine::attempts,
+          &SpendLine::input,
+          &SpendLine::cached_input,
+          &SpendLine::cache_write,
+          &SpendLine::output,
+          &SpendLine::reasoning,
+          &SpendLine::cost_nano,
+          &SpendLine::retry_nano,
+          &SpendLine::failed_nano,
+          &SpendLine::possibly_billed,
+          &SpendLine::possibly_billed_nano,
+          &SpendLine::unknown,
+          &SpendLine::unpriced,
+          &SpendLine::estimated_nano,
           &SpendLine::saved_nano,
       };
       SpendLine& line = groups.at(traits);
-      for (std::size_t i = 0; i < std::size(kColumns); ++i) add(line.*kColumns[i], row.number(static_cast<int>(i) + 6));
+      for (std::size_t i = 0; i < std::size(kColumns); ++i)
+        add(line.*kColumns[i], row.number(static_cast<int>(i) + 6));
     }
   }
 }
@@ -149,24 +162,26 @@ void read_periods(Database& database, const SpendAsk& ask, Groups& groups) {
 struct CallTraits {
   std::string id{}, tenant{}, upstream{}, model{}, queue{}, run_id{}, cls{}, labels{};
   std::int64_t lane = 0;
-  [[nodiscard]] Traits at(std::int64_t ms) const { return {ms, tenant, model, upstream, queue, run_id, cls, labels, lane}; }
+  [[nodiscard]] Traits at(std::int64_t ms) const {
+    return {ms, tenant, model, upstream, queue, run_id, cls, labels, lane};
+  }
 };
 
 void read_rows(Database& database, const SpendAsk& ask, Groups& groups) {
-  Statement call{database,
-                 std::string{"SELECT id, tenant, lane, queue, run_id, labels, upstream, model, class, outcome, state, "
-                             "ended_ms, saved_nano FROM calls WHERE id >= ?1 AND id < ?2 AND (ended_ms IS NULL OR "
-                             "ended_ms >= ?3)"} +
-                     (ask.tenant.empty() ? "" : " AND tenant = ?4") + " ORDER BY id"};
+  Statement call{
+      database,
+      std::string{"SELECT id, tenant, lane, queue, run_id, labels, upstream, model, class, outcome, state, "
+                  "ended_ms, saved_nano FROM calls WHERE id >= ?1 AND id < ?2 AND (ended_ms IS NULL OR "
+                  "ended_ms >= ?3)"} +
+          (ask.tenant.empty() ? "" : " AND tenant = ?4") + " ORDER BY id"};
   Statement attempt{database,
                     "SELECT call_id, number, state, ended_ms, upstream, model, class, possibly_billed, tokens_from, "
                     "cost_source, input, cached_input, COALESCE(cache_write_5m, 0) + COALESCE(cache_write_1h, 0), "
-                    "output, reasoning, cost_nano, charged_nano, COALESCE(billed, '') <> '' FROM attempts WHERE call_id >= ?1 AND call_id < ?2 "
+                    "output, reasoning, cost_nano, charged_nano, COALESCE(billed, '') <> '' FROM attempts WHERE "
+                    "call_id >= ?1 AND call_id < ?2 "
                     "ORDER BY call_id, number DESC"};
   const auto within = [&](std::int64_t ms) { return ms >= ask.since_ms && ms < ask.until_ms; };
-  const std::string end = ask.until_ms == INT64_MAX ? "~" : first_id(ask.until_ms);
-  for (IdPage page{{}, earliest_id(ask.since_ms)}; page.end < end;) {
-    page = page_from(database, page.end, end, kPage);
+  const auto read = [&](const IdPage& page) {
     const Transaction snapshot{database, Transaction::Kind::Read};
     call.bind(1, page.first).bind(2, page.end).bind(3, ask.since_ms);
     if (!ask.tenant.empty()) call.bind(4, ask.tenant);
@@ -231,6 +246,16 @@ void read_rows(Database& database, const SpendAsk& ask, Groups& groups) {
       add(line.saved_nano, saved);
     }
     attempt.reset();
+  };
+  const std::string earliest = earliest_id(ask.since_ms);
+  std::vector<std::string> found_late;
+  Statement late{database, "SELECT id FROM calls WHERE state = 2 AND id < ? AND ended_ms >= ?"};
+  for (late.bind(1, earliest).bind(2, ask.since_ms); late.step();) found_late.emplace_back(late.text(0));
+  for (const std::string& id : found_late) read({id, id + "!"});
+  const std::string end = ask.until_ms == INT64_MAX ? "~" : first_id(ask.until_ms);
+  for (IdPage page{{}, earliest}; page.end < end;) {
+    page = page_from(database, page.end, end, kPage);
+    read(page);
   }
 }
 
@@ -250,6 +275,8 @@ std::optional<std::string> unknown_group(const SpendAsk& ask) {
   return std::nullopt;
 }
 
+bool needs_rows(const SpendAsk& ask) { return !std::ranges::all_of(ask.by, of_periods); }
+
 SpendLine total_of(const std::vector<SpendLine>& lines) {
   SpendLine total;
   for (const SpendLine& line : lines) add(total, line);
@@ -261,10 +288,10 @@ SqlBooks::Answer<std::vector<SpendLine>> SqlBooks::spend(const SpendAsk& unround
     const SpendAsk ask = in_quarters(unrounded);
     if (const auto group = unknown_group(ask)) return std::unexpected("spend cannot be asked for by " + *group);
     Groups groups{ask};
-    if (std::ranges::all_of(ask.by, of_periods)) {
-      read_periods(db_, ask, groups);
-    } else {
+    if (needs_rows(ask)) {
       read_rows(db_, ask, groups);
+    } else {
+      read_periods(db_, ask, groups);
     }
     return groups.told();
   });

@@ -24,6 +24,7 @@ class SqlBooks final : public Books {
   Answer<std::vector<GrantRow>> grants_since(std::int64_t since_ms) override;
   Answer<std::vector<PauseRow>> pauses(std::int64_t now_ms) override;
   Answer<std::vector<SpendLine>> spend(const SpendAsk& ask) override;
+  Answer<std::int64_t> removed_until() override;
   Answer<std::vector<CallLine>> calls(const CallsAsk& ask) override;
   Answer<std::string> call(std::string_view id, std::string_view tenant) override;
   Answer<std::vector<TimeoutLine>> durations(std::int64_t since_ms) override;

@@ -4,39 +4,16 @@
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "budget/price.h"
+#include "ledger/rows.h"
 #include "ledger/times.h"
 
 namespace ledger {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using classifier::Billed;
 
-constexpr std::pair<std::string_view, std::int64_t Billed::*> kQuantities[] = {
-    {"audio_input", &Billed::audio_input},
-    {"cached_audio_input", &Billed::cached_audio_input},
-    {"image_input", &Billed::image_input},
-    {"cached_image_input", &Billed::cached_image_input},
-    {"image_input_apart", &Billed::image_input_apart},
-    {"audio_output", &Billed::audio_output},
-    {"image_output", &Billed::image_output},
-    {"input_ms", &Billed::input_ms},
-    {"output_ms", &Billed::output_ms},
-    {"input_images", &Billed::input_images},
-    {"output_images", &Billed::output_images},
-    {"input_characters", &Billed::input_characters},
-    {"output_characters", &Billed::output_characters},
-    {"queries", &Billed::queries},
-    {"pages", &Billed::pages},
-    {"web_searches", &Billed::web_searches},
-};
-
-std::int64_t ms_of(std::chrono::system_clock::time_point at) {
-  return std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count();
-}
 std::optional<std::int64_t> ms_or_none(std::chrono::system_clock::time_point at) {
   return at == std::chrono::system_clock::time_point{} ? std::nullopt : std::optional{ms_of(at)};
 }
@@ -126,8 +103,8 @@ AttemptDetail detail_of(const AttemptRow& row, const CallRecord& record) {
   out.took_us = row.took.count();
   out.possibly_billed = row.possibly_billed;
   out.tokens = row.usage.tokens;
-  out.tokens_from = tokens_from(row);
-  out.billed = billed_json(row.usage.billed);
+  out.tokens_from = tokens_from(record, row);
+  out.billed = billed_json(row.usage);
   out.stated_usd = row.usage.stated_usd;
   out.service_tier = row.usage.service_tier;
   out.speed = row.usage.speed;
@@ -147,40 +124,6 @@ AttemptDetail detail_of(const AttemptRow& row, const CallRecord& record) {
 std::string_view name_of(RowState state) {
   constexpr std::array<std::string_view, 3> kNames{"open", "ended", "unknown"};
   return kNames[static_cast<std::size_t>(state)];
-}
-
-std::string_view tokens_from(const AttemptRow& row) {
-  if (row.usage.tokens) return "reported";
-  // An answer of success that tells none has used some; so may have what broke off when the body had gone out.
-  const bool success = row.status >= 200 && row.status < 300;
-  return row.possibly_billed || row.usage.tokens_unknown || success ? "unknown" : "none";
-}
-
-std::string billed_json(const Billed& billed) {
-  Json out = Json::object();
-  for (const auto& [name, quantity] : kQuantities) {
-    if (billed.*quantity != 0) out[std::string{name}] = billed.*quantity;
-  }
-  return out.empty() ? std::string{} : out.dump();
-}
-
-Billed read_billed(std::string_view json) {
-  Billed billed;
-  const Json parsed = Json::parse(json, nullptr, false);
-  if (!parsed.is_object()) return billed;
-  for (const auto& [name, quantity] : kQuantities) {
-    const auto found = parsed.find(std::string{name});
-    if (found != parsed.end() && found->is_number_integer()) billed.*quantity = found->get<std::int64_t>();
-  }
-  return billed;
-}
-
-std::string waits_json(const budget::WaitTimes& waits) {
-  Json out = Json::object();
-  for (std::size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i].count() > 0) out[std::string{budget::kWaitNames[i]}] = waits[i].count();
-  }
-  return out.empty() ? std::string{} : out.dump();
 }
 
 CallDetail detail_of(const CallRecord& record) {

@@ -22,7 +22,8 @@ struct AttemptDetail {
   std::int64_t began_ms = 0;
   std::optional<std::int64_t> ended_ms{};
   std::string upstream{}, credential{}, model{}, model_answered{}, cls{}, code{}, rule{}, detail{}, fingerprint{};
-  std::string waited_for{}, tokens_from{}, service_tier{}, speed{}, inference_geo{}, cost_source{}, cost_tier{}, prices{};
+  std::string waited_for{}, tokens_from{}, service_tier{}, speed{}, inference_geo{}, cost_source{}, cost_tier{},
+      prices{};
   std::string provider_request_id{}, next{}, stated_usd{};
   int status = 0;  // 0: no answer came.
   bool possibly_billed = false;
@@ -38,7 +39,8 @@ struct CallDetail {
   RowState state = RowState::Ended;
   std::int64_t began_ms = 0;
   std::optional<std::int64_t> ended_ms{};
-  std::string tenant{}, lane{}, run_id{}, queue{}, route{}, upstream{}, dialect{}, operation{}, method{}, path{}, model{};
+  std::string tenant{}, lane{}, run_id{}, queue{}, route{}, upstream{}, dialect{}, operation{}, method{}, path{},
+      model{};
   std::string labels{};  // A JSON object, or empty.
   bool stream = false, sdk_retry = false;
   std::string idempotency_key{}, once{}, origin{}, outcome{}, cls{}, reason{}, limit{};
@@ -51,15 +53,6 @@ struct CallDetail {
 };
 
 [[nodiscard]] CallDetail detail_of(const CallRecord& record);
-
-/// "reported", "unknown" (it may have used some), "none" (it used none).
-[[nodiscard]] std::string_view tokens_from(const AttemptRow& row);
-/// {"web_searches":2,…}: quantities besides tokens; empty: none.
-[[nodiscard]] std::string billed_json(const classifier::Billed& billed);
-/// Of such an object; what is not known in it is left out.
-[[nodiscard]] classifier::Billed read_billed(std::string_view json);
-/// {"queue":12,…} of those that were waited for, in microseconds; empty: none.
-[[nodiscard]] std::string waits_json(const budget::WaitTimes& waits);
 
 /// One line without its end, of ASCII or UTF-8 alone, whatever bytes came in.
 [[nodiscard]] std::string json_of(const CallDetail& call);

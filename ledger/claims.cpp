@@ -41,7 +41,8 @@ Claims::Claims(Database& database, const StoreOptions& options)
       answers_for_ms_(options.answers_for.count()),
       answers_bytes_(options.answers_bytes),
       select_(database,
-              "SELECT fingerprint, state, call_id, lease_until_ms, expires_ms, give_once, status, stream, cost_nano, bytes "
+              "SELECT fingerprint, state, call_id, lease_until_ms, expires_ms, give_once, status, stream, cost_nano, "
+              "bytes "
               "FROM idempotency WHERE scope = ?"),
       body_(database, "SELECT body FROM idempotency WHERE scope = ?"),
       insert_(database,
@@ -52,14 +53,14 @@ Claims::Claims(Database& database, const StoreOptions& options)
                  "claimed_ms = ?6, lease_until_ms = ?7, expires_ms = NULL, used_ms = NULL, give_once = 0, "
                  "status = NULL, stream = NULL, cost_nano = NULL, body = NULL, bytes = 0 WHERE scope = ?1"),
       use_(database, "UPDATE idempotency SET used_ms = ? WHERE scope = ?"),
-      store_(database,
-             "UPDATE idempotency SET state = 1, lease_until_ms = NULL, expires_ms = ?3, used_ms = ?4, give_once = ?5, "
-             "status = ?6, stream = ?7, cost_nano = ?8, body = ?9, bytes = ?10 "
-             "WHERE scope = ?1 AND call_id = ?2 AND state = 0"),
+      store_(
+          database,
+          "UPDATE idempotency SET state = 1, lease_until_ms = NULL, expires_ms = ?3, used_ms = ?4, give_once = ?5, "
+          "status = ?6, stream = ?7, cost_nano = ?8, body = ?9, bytes = ?10 "
+          "WHERE scope = ?1 AND call_id = ?2 AND state = 0"),
       give_up_(database, "DELETE FROM idempotency WHERE scope = ? AND call_id = ? AND state = 0"),
       remove_(database, "DELETE FROM idempotency WHERE scope = ?"),
-      renew_(database,
-             "UPDATE idempotency SET lease_until_ms = ? WHERE scope = ? AND call_id = ? AND state = 0") {
+      renew_(database, "UPDATE idempotency SET lease_until_ms = ? WHERE scope = ? AND call_id = ? AND state = 0") {
   if (payloads_ == Payloads::Encrypted) seal_.emplace(options.payload_key, options.old_payload_keys);
   Statement sums(database, "SELECT count(*), sum(bytes) FROM idempotency WHERE state = 1");
   if (sums.step()) {
@@ -70,7 +71,8 @@ Claims::Claims(Database& database, const StoreOptions& options)
 }
 
 const std::string* Claims::in_memory(const Digest& scope) const {
-  const auto change = std::find_if(changes_.rbegin(), changes_.rend(), [&](const Change& c) { return c.scope == scope; });
+  const auto change =
+      std::find_if(changes_.rbegin(), changes_.rend(), [&](const Change& c) { return c.scope == scope; });
   if (change != changes_.rend()) return change->body ? &*change->body : nullptr;
   const auto kept = bodies_.find(scope);
   return kept == bodies_.end() ? nullptr : &kept->second;
@@ -269,8 +271,9 @@ bool Claims::tidy(std::int64_t now_ms, int most) {
     }
     rows.reset();
   };
-  Statement expired(database_,
-                    "SELECT scope, state, bytes FROM idempotency WHERE expires_ms IS NOT NULL AND expires_ms <= ? LIMIT ?");
+  Statement expired(
+      database_,
+      "SELECT scope, state, bytes FROM idempotency WHERE expires_ms IS NOT NULL AND expires_ms <= ? LIMIT ?");
   expired.bind(1, now_ms).bind(2, most);
   collect(expired);
   const auto drop = [&] {

@@ -27,8 +27,8 @@
 
 namespace ledger {
 
-/// Works within the transaction that is open and throws SqlError; what it keeps beside the file follows in committed()
-/// or is dropped in rolled_back().
+/// Works within the transaction that is open and throws SqlError; what it keeps beside the file follows in
+/// committed() or is dropped in rolled_back().
 class Claims {
  public:
   Claims(Database& database, const StoreOptions& options);
@@ -69,7 +69,7 @@ class Claims {
   /// What a commit changes beside the file.
   struct Change {
     Digest scope{};
-    std::optional<Held> held{};        // Held from now on; nothing: not any more.
+    std::optional<Held> held{};         // Held from now on; nothing: not any more.
     std::optional<std::string> body{};  // In memory from now on; nothing: not any more.
   };
   std::expected<StoredAnswer, std::string> read(const Digest& scope, const std::string& call_id);

@@ -17,8 +17,8 @@ struct CsvTable {
   std::vector<std::vector<std::string>> rows{};  // As long as the heading; missing cells are empty.
 };
 
-/// With or without a byte order mark, CRLF or LF; separated by the tab, semicolon or comma, whichever the heading has.
-/// The error says what is wrong, in which row. Rows without any text are left out.
+/// With or without a byte order mark, CRLF or LF; separated by the tab, semicolon or comma, whichever the heading
+/// has. The error says what is wrong, in which row. Rows without any text are left out.
 [[nodiscard]] std::expected<CsvTable, std::string> read_csv(std::string_view text);
 
 }  // namespace ledger

@@ -16,8 +16,8 @@ namespace ledger {
 /// "CGL1": what `file` and a look at the header's bytes 68 to 71 tell of it.
 inline constexpr std::int64_t kApplicationId = 0x43474c31;
 
-/// A file beside the ledger that one process has locked: PATH-lock, with its pid. The kernel frees it when the process
-/// ends, however it ends; the file itself stays, since removing it would let two hold "the" lock.
+/// A file beside the ledger that one process has locked: PATH-lock, with its pid. The kernel frees it when the
+/// process ends, however it ends; the file itself stays, since removing it would let two hold "the" lock.
 class FileLock {
  public:
   [[nodiscard]] static std::expected<FileLock, Problem> take(const std::string& path);
@@ -43,6 +43,9 @@ struct OpenFile {
 /// `kCheckFor`.
 [[nodiscard]] std::expected<OpenFile, Problem> open_file(const StoreOptions& options);
 inline constexpr std::chrono::milliseconds kCheckFor{1'000};
+
+/// What is synced when; of the connection alone.
+void set_durability(Database& database, Commit commit);
 
 /// What is wrong with a file's inside, at most `most` lines; empty: nothing was found. Stops after `patience` (then
 /// `whole` is false). Throws SqlError.

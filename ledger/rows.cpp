@@ -5,9 +5,53 @@
 #include <charconv>
 
 #include "budget/price.h"
+#include "ledger/billed_names.h"
 #include "ledger/json_text.h"
+#include "ledger/spend_sums.h"
 
 namespace ledger {
+namespace {
+
+/// Listings, deletions, counting and moderation use no tokens that anybody pays.
+bool may_use_tokens(const CallRecord& call) {
+  if (call.operation == "count_tokens" || call.operation == "moderation") return false;
+  return call.operation != "other" || call.method == "POST";
+}
+
+}  // namespace
+
+std::string billed_json(const classifier::Usage& usage) {
+  if (usage.billed == classifier::Billed{} && usage.stated_beside_usd.empty()) return {};
+  std::string out;
+  JsonObject object(out);
+  for (const BilledName& row : kBilledNames) {
+    if (usage.billed.*row.member != 0) object.number(row.name, usage.billed.*row.member);
+  }
+  if (!usage.stated_beside_usd.empty()) object.text("stated_beside_usd", usage.stated_beside_usd);
+  object.close();
+  return out;
+}
+
+std::string waits_json(const budget::WaitTimes& waits) {
+  if (std::ranges::all_of(waits, [](auto wait) { return wait.count() <= 0; })) return {};
+  std::string out;
+  JsonObject object(out);
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].count() > 0) object.number(budget::name_of(static_cast<budget::Wait>(i)), waits[i].count());
+  }
+  object.close();
+  return out;
+}
+
+std::string_view tokens_from(const CallRecord& call, const AttemptRow& attempt) {
+  if (attempt.usage.tokens) return "reported";
+  if (attempt.usage.tokens_unknown || attempt.possibly_billed) return "unknown";
+  // A refusal used none; an answer, whole or broken off, did, unless it is counted in something else.
+  const bool an_answer = attempt.status >= 200 && attempt.status < 300;
+  const bool counted_otherwise = attempt.usage.billed != classifier::Billed{};
+  return an_answer && !counted_otherwise && may_use_tokens(call) ? "unknown" : "none";
+}
+
 namespace {
 
 using budget::NanoUsd;
@@ -83,71 +127,6 @@ constexpr std::string_view kAddRun = R"sql(
 INSERT INTO spend_by_run(tenant, run_id, charged_nano, last_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT(tenant, run_id) DO UPDATE SET
   charged_nano = charged_nano + excluded.charged_nano, last_ms = max(last_ms, excluded.last_ms))sql";
-
-struct BilledName {
-  std::string_view name;
-  std::int64_t classifier::Billed::*member;
-};
-constexpr BilledName kBilledNames[] = {
-    {"audio_input", &classifier::Billed::audio_input},
-    {"cached_audio_input", &classifier::Billed::cached_audio_input},
-    {"image_input", &classifier::Billed::image_input},
-    {"cached_image_input", &classifier::Billed::cached_image_input},
-    {"image_input_apart", &classifier::Billed::image_input_apart},
-    {"audio_output", &classifier::Billed::audio_output},
-    {"image_output", &classifier::Billed::image_output},
-    {"input_ms", &classifier::Billed::input_ms},
-    {"output_ms", &classifier::Billed::output_ms},
-    {"input_images", &classifier::Billed::input_images},
-    {"output_images", &classifier::Billed::output_images},
-    {"input_characters", &classifier::Billed::input_characters},
-    {"output_characters", &classifier::Billed::output_characters},
-    {"queries", &classifier::Billed::queries},
-    {"pages", &classifier::Billed::pages},
-    {"web_searches", &classifier::Billed::web_searches},
-};
-
-/// Empty: nothing besides tokens.
-std::string billed_json(const classifier::Usage& usage) {
-  if (usage.billed == classifier::Billed{} && usage.stated_beside_usd.empty()) return {};
-  std::string out;
-  JsonObject object(out);
-  for (const BilledName& row : kBilledNames) {
-    if (usage.billed.*row.member != 0) object.number(row.name, usage.billed.*row.member);
-  }
-  if (!usage.stated_beside_usd.empty()) object.text("stated_beside_usd", usage.stated_beside_usd);
-  object.close();
-  return out;
-}
-
-std::string waits_json(const budget::WaitTimes& waits) {
-  if (std::ranges::all_of(waits, [](auto wait) { return wait.count() <= 0; })) return {};
-  std::string out;
-  JsonObject object(out);
-  for (std::size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i].count() > 0) object.number(budget::name_of(static_cast<budget::Wait>(i)), waits[i].count());
-  }
-  object.close();
-  return out;
-}
-
-/// Listings, deletions, counting and moderation use no tokens that anybody pays.
-bool may_use_tokens(const CallRecord& call) {
-  if (call.operation == "count_tokens" || call.operation == "moderation") return false;
-  return call.operation != "other" || call.method == "POST";
-}
-
-std::string_view tokens_from(const CallRecord& call, const AttemptRow& attempt) {
-  if (attempt.usage.tokens) return "reported";
-  if (attempt.usage.tokens_unknown || attempt.possibly_billed) return "unknown";
-  // A refusal used none; an answer, whole or broken off, did, unless it is counted in something else.
-  const bool an_answer = attempt.status >= 200 && attempt.status < 300;
-  const bool counted_otherwise = attempt.usage.billed != classifier::Billed{};
-  return an_answer && !counted_otherwise && may_use_tokens(call) ? "unknown" : "none";
-}
-
-/// Not by the provider's own counts at a price of the model's own.
-bool is_estimated(std::string_view cost_source) { return cost_source == "fallback" || cost_source == "table_plain"; }
 
 const std::string& model_of(const CallRecord& call, const AttemptRow& attempt) {
   return attempt.model.empty() ? call.model : attempt.model;
@@ -225,10 +204,8 @@ struct Rows::Line {
   std::int64_t slot = 0;
   std::string upstream{};
   std::string model{};
-  std::int64_t calls = 0, answered = 0, attempts = 0;
-  std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0, reasoning = 0;
-  std::int64_t cost = 0, retry = 0, failed = 0, possibly_billed = 0, possibly_billed_nano = 0;
-  std::int64_t unknown = 0, unpriced = 0, estimated = 0, charged = 0, saved = 0;
+  SpendLine sums{};
+  std::int64_t charged = 0;
 
   static Line& of(std::vector<Line>& lines, std::int64_t at_ms, std::string_view upstream, std::string_view model) {
     const std::int64_t slot = slot_of(at_ms);
@@ -306,28 +283,25 @@ void Rows::end_attempts(const CallRecord& call, bool ended, std::span<const Rese
     // Written with the opening of the one behind it, and counted then.
     if (database_.changes() == 0) continue;
 
+    AttemptSpend spend;
+    spend.followed = !ended || i + 1 < call.attempts.size();
+    spend.call_answered = true;  // Whether it is not, is known at its end.
+    spend.possibly_billed = a.possibly_billed;
+    spend.used = tokens.has_value() || !billed.empty();
+    spend.tokens_from = from;
+    spend.cost_source = a.cost_source;
+    spend.input = count(&TokenCounts::input).value_or(0);
+    spend.cached_input = count(&TokenCounts::cached_input).value_or(0);
+    spend.cache_write =
+        count(&TokenCounts::cache_write_5m).value_or(0) + count(&TokenCounts::cache_write_1h).value_or(0);
+    spend.output = count(&TokenCounts::output).value_or(0);
+    spend.reasoning = count(&TokenCounts::reasoning).value_or(0);
+    spend.cost_nano = nano(a.cost);
+    spend.charged_nano = nano(a.charged);
     Line& line = Line::of(lines, ended_ms, a.upstream, model);
-    const std::int64_t cost = a.cost.value_or(NanoUsd{}).value;
-    const std::int64_t charge = a.charged.value_or(NanoUsd{}).value;
-    const bool followed = !ended || i + 1 < call.attempts.size();
-    ++line.attempts;
-    line.input += count(&TokenCounts::input).value_or(0);
-    line.cached_input += count(&TokenCounts::cached_input).value_or(0);
-    line.cache_write += count(&TokenCounts::cache_write_5m).value_or(0);
-    line.cache_write += count(&TokenCounts::cache_write_1h).value_or(0);
-    line.output += count(&TokenCounts::output).value_or(0);
-    line.reasoning += count(&TokenCounts::reasoning).value_or(0);
-    line.cost += cost;
-    line.charged += charge;
-    charged += charge;
-    if (followed) line.retry += cost;
-    if (is_estimated(a.cost_source)) line.estimated += cost;
-    if (from == "unknown") ++line.unknown;
-    if ((tokens || !billed.empty()) && !a.cost) ++line.unpriced;
-    if (a.possibly_billed) {
-      ++line.possibly_billed;
-      line.possibly_billed_nano += charge;
-    }
+    ledger::add(line.sums, spend);
+    line.charged += spend.charged_nano.value_or(0);
+    charged += spend.charged_nano.value_or(0);
   }
 }
 
@@ -353,7 +327,8 @@ bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) 
   const bool answered = record.outcome == Outcome::Answered;
   if (!answered) {
     for (const AttemptRow& a : record.attempts) {
-      if (a.cost) Line::of(lines, end_of(record, a), a.upstream, model_of(record, a)).failed += a.cost->value;
+      Line& line = Line::of(lines, end_of(record, a), a.upstream, model_of(record, a));
+      line.sums.failed_nano += a.cost.value_or(NanoUsd{}).value;
     }
   }
   const bool tried = !record.attempts.empty();
@@ -361,9 +336,9 @@ bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) 
                         ended_ms,
                         tried ? record.attempts.back().upstream : record.upstream,
                         tried ? model_of(record, record.attempts.back()) : record.model);
-  ++line.calls;
-  line.answered += answered ? 1 : 0;
-  line.saved += record.saved.value_or(NanoUsd{}).value;
+  ++line.sums.calls;
+  line.sums.answered += answered ? 1 : 0;
+  line.sums.saved_nano += record.saved.value_or(NanoUsd{}).value;
   add(record, lines);
   if (tried) add_to_run(record.tenant, record.run_id, charged, ended_ms);
   event(ended_ms, "call.ended", record.tenant, ended_event(record));
@@ -374,9 +349,10 @@ void Rows::add(const CallRecord& call, const std::vector<Line>& lines) {
   for (const Line& line : lines) {
     Binder bind(add_spend_);
     bind(line.slot)(call.tenant)(line.upstream)(line.model)(static_cast<int>(call.lane))(call.queue);
-    bind(line.calls)(line.answered)(line.attempts)(line.input)(line.cached_input)(line.cache_write)(line.output);
-    bind(line.reasoning)(line.cost)(line.retry)(line.failed)(line.possibly_billed)(line.possibly_billed_nano);
-    bind(line.unknown)(line.unpriced)(line.estimated)(line.charged)(line.saved);
+    const SpendLine& sums = line.sums;
+    bind(sums.calls)(sums.answered)(sums.attempts)(sums.input)(sums.cached_input)(sums.cache_write)(sums.output);
+    bind(sums.reasoning)(sums.cost_nano)(sums.retry_nano)(sums.failed_nano)(sums.possibly_billed);
+    bind(sums.possibly_billed_nano)(sums.unknown)(sums.unpriced)(sums.estimated_nano)(line.charged)(sums.saved_nano);
     add_spend_.run();
   }
 }
@@ -441,21 +417,22 @@ std::uint64_t Rows::close_unknown(std::int64_t now_ms) {
       if (!was_open) {
         if (!attempts.is_null(5)) {
           cost = cost.value_or(0) + attempts.number(5);
-          line.failed += attempts.number(5);
+          line.sums.failed_nano += attempts.number(5);
         }
         continue;
       }
       ++found;
       const std::int64_t reservation = attempts.number(6);
-      ++line.attempts;
-      ++line.unknown;
-      ++line.possibly_billed;
-      line.possibly_billed_nano += reservation;
+      AttemptSpend spend;
+      spend.possibly_billed = true;
+      spend.tokens_from = "unknown";
+      spend.charged_nano = reservation;
+      ledger::add(line.sums, spend);
       line.charged += reservation;
       charged += reservation;
       if (!attempts.is_null(6)) reserved = reserved.value_or(0) + reservation;
     }
-    ++Line::of(lines, now_ms, call.upstream, call.model).calls;
+    ++Line::of(lines, now_ms, call.upstream, call.model).sums.calls;
     end_attempts.bind(1, now_ms).bind(2, call.id).run();
     end_call.bind(1, now_ms).bind(2, count).bind(3, cost).bind(4, call.id).run();
     add(call, lines);
@@ -484,7 +461,8 @@ std::uint64_t Rows::close_unknown(std::int64_t now_ms) {
 std::uint64_t Rows::forget_calls(std::int64_t older_than_ms, int most) {
   // UUIDv7: its first 48 bits are the time, so a bound for times is a bound for ids.
   std::array<char, 16> hex{};
-  const auto [end, error] = std::to_chars(hex.data(), hex.data() + hex.size(), std::max<std::int64_t>(older_than_ms, 0), 16);
+  const auto [end, error] =
+      std::to_chars(hex.data(), hex.data() + hex.size(), std::max<std::int64_t>(older_than_ms, 0), 16);
   const std::string_view number(hex.data(), static_cast<std::size_t>(end - hex.data()));
   std::string bound = std::string(number.size() < 12 ? 12 - number.size() : 0, '0') + std::string{number};
   bound.insert(8, "-");

@@ -19,6 +19,13 @@ namespace ledger {
 inline constexpr std::int64_t kSlotMs = 15LL * 60 * 1'000;
 [[nodiscard]] constexpr std::int64_t slot_of(std::int64_t ms) { return ms - (ms % kSlotMs + kSlotMs) % kSlotMs; }
 
+/// {"web_searches":2,…}, and what a bring-your-own-key costs beside; empty: nothing besides tokens.
+[[nodiscard]] std::string billed_json(const classifier::Usage& usage);
+/// {"queue":12,…} of those that were waited for, in microseconds; empty: none.
+[[nodiscard]] std::string waits_json(const budget::WaitTimes& waits);
+/// "reported", "unknown" (it may have used some), "none" (it used none).
+[[nodiscard]] std::string_view tokens_from(const CallRecord& call, const AttemptRow& attempt);
+
 /// An attempt of which a reservation is known, though its open row was never written.
 struct Reservation {
   int attempt = 0;

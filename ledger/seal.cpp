@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -58,6 +56,15 @@ std::optional<std::string> from_hex(std::string_view text) {
   return out;
 }
 
+std::optional<std::string> key_of(std::string_view line) {
+  if (line.size() == 2 * kSealKeyBytes) return from_hex(line);
+  static constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=";
+  if (line.find_first_not_of(kAlphabet) != std::string_view::npos) return std::nullopt;
+  std::string key = classifier::from_base64(line);
+  if (key.size() != kSealKeyBytes) return std::nullopt;
+  return key;
+}
+
 }  // namespace
 
 Seal::Seal(std::string key, std::vector<std::string> old_keys) {
@@ -89,10 +96,8 @@ std::string Seal::seal(std::string_view text, std::string_view bound_to) const {
       EVP_EncryptUpdate(
           context.get(), bytes_of(out) + kHeadBytes, &size, bytes_of(text), static_cast<int>(text.size())) == 1 &&
       EVP_EncryptFinal_ex(context.get(), bytes_of(out) + kHeadBytes + text.size(), &size) == 1 &&
-      EVP_CIPHER_CTX_ctrl(context.get(),
-                          EVP_CTRL_GCM_GET_TAG,
-                          kTagBytes,
-                          bytes_of(out) + kHeadBytes + text.size()) == 1;
+      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, kTagBytes, bytes_of(out) + kHeadBytes + text.size()) ==
+          1;
   if (!done) throw std::runtime_error("AES-256-GCM is not to be had");
   return out;
 }
@@ -109,11 +114,8 @@ std::expected<std::string, std::string> Seal::open(std::string_view sealed, std:
   std::string out(text.size(), '\0');
   int size = 0;
   const bool done =
-      EVP_DecryptInit_ex(context.get(),
-                         EVP_aes_256_gcm(),
-                         nullptr,
-                         bytes_of(key->bytes),
-                         bytes_of(sealed) + 1 + kIdBytes) == 1 &&
+      EVP_DecryptInit_ex(
+          context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(key->bytes), bytes_of(sealed) + 1 + kIdBytes) == 1 &&
       EVP_DecryptUpdate(context.get(), nullptr, &size, bytes_of(bound_to), static_cast<int>(bound_to.size())) == 1 &&
       EVP_DecryptUpdate(context.get(), bytes_of(out), &size, bytes_of(text), static_cast<int>(text.size())) == 1 &&
       EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) == 1 &&
@@ -122,30 +124,24 @@ std::expected<std::string, std::string> Seal::open(std::string_view sealed, std:
   return out;
 }
 
-std::expected<std::string, std::string> read_payload_key(const std::string& path) {
-  constexpr std::size_t kMost = 4096;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::unexpected("cannot read " + path + ": " + std::strerror(errno));
-  std::string text(kMost, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return std::unexpected("cannot read " + path);
-  text.resize(static_cast<std::size_t>(file.gcount()));
+std::expected<std::vector<std::string>, std::string> payload_keys_in(std::string_view text) {
   // Raw bytes may well end with one that looks like a line's end.
-  if (text.size() == kSealKeyBytes) return text;
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  std::string_view words{text};
-  words = words.substr(0, end == std::string::npos ? 0 : end + 1);
-  if (words.size() == 2 * kSealKeyBytes) {
-    if (std::optional<std::string> key = from_hex(words)) return std::move(*key);
+  if (text.size() == kSealKeyBytes) return std::vector{std::string{text}};
+  std::vector<std::string> keys;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    std::optional<std::string> key = key_of(line);
+    if (!key)
+      return std::unexpected(
+          "must hold 32 bytes: raw, or on each line one key as 64 hexadecimal digits or as base64 (make one with: "
+          "openssl rand -base64 32)");
+    keys.push_back(std::move(*key));
   }
-  static constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=";
-  if (words.find_first_not_of(kAlphabet) == std::string_view::npos) {
-    std::string key = classifier::from_base64(words);
-    if (key.size() == kSealKeyBytes) return key;
-  }
-  return std::unexpected(path + " must hold 32 bytes: raw, as 64 hexadecimal digits, or as base64 (make one with: " +
-                         "openssl rand -base64 32 > " + path + ")");
+  if (keys.empty()) return std::unexpected("holds no key (make one with: openssl rand -base64 32)");
+  return keys;
 }
 
 }  // namespace ledger

@@ -26,7 +26,8 @@ class Seal {
   /// `bound_to` is not stored: what was sealed with other words cannot be opened with these.
   [[nodiscard]] std::string seal(std::string_view text, std::string_view bound_to) const;
   /// The error says why: its key is not here, or the bytes are not as they were sealed.
-  [[nodiscard]] std::expected<std::string, std::string> open(std::string_view sealed, std::string_view bound_to) const;
+  [[nodiscard]] std::expected<std::string, std::string> open(std::string_view sealed,
+                                                             std::string_view bound_to) const;
 
  private:
   struct Key {
@@ -36,8 +37,8 @@ class Seal {
   std::vector<Key> keys_{};  // The first one writes.
 };
 
-/// What a key's file says: 32 raw bytes, 64 hexadecimal digits, or base64 of 32 bytes; the error names the file and
-/// what it must be, and never what it holds.
-[[nodiscard]] std::expected<std::string, std::string> read_payload_key(const std::string& path);
+/// What a file of keys says: 32 raw bytes, or keys as 64 hexadecimal digits or base64 of 32 bytes, one a line; the
+/// first writes, the others only read. The error says what it must be, and never what it holds.
+[[nodiscard]] std::expected<std::vector<std::string>, std::string> payload_keys_in(std::string_view text);
 
 }  // namespace ledger

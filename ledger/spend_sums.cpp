@@ -25,12 +25,23 @@ void add(SpendLine& to, const AttemptSpend& attempt) {
 
 void add(SpendLine& to, const SpendLine& from) {
   constexpr std::int64_t SpendLine::*kFigures[] = {
-      &SpendLine::calls,      &SpendLine::attempts,        &SpendLine::answered,
-      &SpendLine::input,      &SpendLine::cached_input,    &SpendLine::cache_write,
-      &SpendLine::output,     &SpendLine::reasoning,       &SpendLine::cost_nano,
-      &SpendLine::retry_nano, &SpendLine::failed_nano,     &SpendLine::possibly_billed,
-      &SpendLine::unknown,    &SpendLine::unpriced,        &SpendLine::possibly_billed_nano,
-      &SpendLine::saved_nano, &SpendLine::estimated_nano,
+      &SpendLine::calls,
+      &SpendLine::attempts,
+      &SpendLine::answered,
+      &SpendLine::input,
+      &SpendLine::cached_input,
+      &SpendLine::cache_write,
+      &SpendLine::output,
+      &SpendLine::reasoning,
+      &SpendLine::cost_nano,
+      &SpendLine::retry_nano,
+      &SpendLine::failed_nano,
+      &SpendLine::possibly_billed,
+      &SpendLine::unknown,
+      &SpendLine::unpriced,
+      &SpendLine::possibly_billed_nano,
+      &SpendLine::saved_nano,
+      &SpendLine::estimated_nano,
   };
   for (const auto figure : kFigures) add(to.*figure, from.*figure);
 }

@@ -15,7 +15,7 @@ struct AttemptSpend {
   bool followed = false;       // Another attempt of the same call came after it.
   bool call_answered = false;  // In the end.
   bool possibly_billed = false;
-  bool used = false;           // Tokens or other quantities are known.
+  bool used = false;  // Tokens or other quantities are known.
   std::string_view tokens_from{};
   std::string_view cost_source{};
   std::int64_t input = 0, cached_input = 0, cache_write = 0, output = 0, reasoning = 0;

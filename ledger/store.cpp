@@ -32,21 +32,24 @@ constexpr milliseconds kBackoffMin{100};
 constexpr milliseconds kBackoffMax{5'000};
 /// Shorter than anybody's patience: the rows wait better in memory.
 constexpr milliseconds kBusy{20};
+constexpr milliseconds kMemoryBusy{1'000};  // A memory database has no log: writing waits for readings.
 constexpr milliseconds kReaderBusy{2'000};
 /// How often leases and retention are looked at while nothing happens: with claims that are held, and without.
 constexpr milliseconds kTick{5'000};
 constexpr milliseconds kIdleTick{60'000};
-constexpr milliseconds kStepMin{10};
 constexpr std::int64_t kTidyEveryMs = 60'000;
 constexpr milliseconds kTidyStep{20};  // Between small steps, while there is more to remove.
 constexpr int kTidyRows = 100;
-constexpr std::uint64_t kPage = 4'096;
-constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;   // From here on the log is written back, …
-constexpr std::uint64_t kLogBytes = 24ULL << 20U;         // … from here on readers are waited for, a little.
-constexpr milliseconds kLogPatience{50};
-constexpr std::int64_t kCheckpointAgain = 512;  // Pages later, where readers were in the way.
+// Each so many bytes of log are written back beside the commits, by the keeper. What has come meanwhile is left, so
+// that the log never ends that way under load; from kLogBytes on the writer stands still for the small rest, waits
+// for readers a little, and the log begins anew.
+constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;
+constexpr std::uint64_t kLogBytes = 16ULL << 20U;
+/// For readings to end, by how long the log has become. Who waits for a commit is late then, and the log bounded.
+constexpr std::pair<std::uint64_t, milliseconds> kLogPatience[] = {
+    {48ULL << 20U, milliseconds{1'000}}, {32ULL << 20U, milliseconds{250}}, {0, milliseconds{50}}};
 constexpr milliseconds kPushMin{100};
-constexpr milliseconds kPushMax{5'000};
+constexpr milliseconds kPushMax{1'000};
 
 std::uint64_t size_of(const std::string& path) {
   struct stat status {};
@@ -89,8 +92,8 @@ class Store::Impl {
   void tidy();
   void checkpoint();
 
-  // The reader's thread.
-  void read_all();
+  void read_all();  // The reader's thread.
+  void keep();      // The keeper's.
 
   // Any thread.
   void tell_given_up();
@@ -99,10 +102,12 @@ class Store::Impl {
   void shorten();
   void give_up(Op op, const std::string& why);
   [[nodiscard]] std::uint64_t settled() const;
+  [[nodiscard]] bool in_memory() const { return options_.path == ":memory:"; }
   [[nodiscard]] bool in_trouble() const { return retry_at_.has_value(); }
 
   StoreOptions options_;
   OpenFile file_;
+  std::unique_ptr<Database> reading_from_{};  // The reader's.
   Database& database_;
   Rows rows_;
   Claims claims_;
@@ -110,19 +115,24 @@ class Store::Impl {
   bool recovered_ = false;
   std::int64_t told_event_ = 0;
   std::int64_t tidied_ms_ = 0;  // When all was last found tidy.
+  bool more_to_remove_ = false;
   steady_clock::time_point next_step_{};
+  std::uint64_t page_bytes_ = 0;
   std::int64_t next_checkpoint_ = 0;  // Pages of the log.
   steady_clock::time_point next_push_{};
   milliseconds push_after_ = kPushMin;
 
   mutable std::mutex mutex_;
-  std::condition_variable for_writer_, for_reader_, for_flush_;
+  std::condition_variable for_writer_, for_reader_, for_keeper_, for_flush_;
+  bool keeping_ = false;  // The log is being written back, …
+  bool kept_ = false;     // … and was, since the writer looked.
   std::deque<Op> waiting_{};
   std::size_t urgent_ = 0;  // Of those that wait.
   std::uint64_t waiting_bytes_ = 0;
-  std::uint64_t handed_ = 0;                   // Since the start.
-  std::optional<std::uint64_t> in_hand_{};     // The first of those that are being written.
-  std::deque<Op> given_up_{};                  // To be told.
+  std::uint64_t handed_ = 0;                // Since the start.
+  std::optional<std::uint64_t> in_hand_{};  // The number of the first of those that are being written.
+  std::size_t in_hand_count_ = 0;
+  std::deque<Op> given_up_{};  // To be told.
   std::vector<std::pair<Digest, std::string>> abandoned_{};
   std::deque<std::function<void(Books&)>> readings_{};
   std::function<void(std::int64_t)> listener_{};
@@ -135,6 +145,7 @@ class Store::Impl {
 
   std::thread writer_;
   std::thread reader_;
+  std::thread keeper_;
 };
 
 Store::Impl::Impl(StoreOptions options, OpenFile file)
@@ -149,6 +160,8 @@ Store::Impl::Impl(StoreOptions options, OpenFile file)
                       "INSERT INTO grants(at_ms, tenant, period, run_id, amount_nano) VALUES (?, ?, ?, ?, ?)") {
   figures_.set_aside = file_.set_aside;
   told_event_ = rows_.last_event();
+  page_bytes_ = static_cast<std::uint64_t>(database_.number("PRAGMA page_size").value_or(4'096));
+  database_.be_patient(in_memory() ? kMemoryBusy : kBusy);
   // Before anything new is written: what is open now was not opened by us. If the disk refuses, the first transaction
   // that it takes begins with it.
   try {
@@ -157,8 +170,10 @@ Store::Impl::Impl(StoreOptions options, OpenFile file)
     if (!error.of_the_place()) throw;
     fail(error);
   }
+  reading_from_ = std::make_unique<Database>(file_.path, Database::Open::Read, kReaderBusy);
   writer_ = std::thread([this] { write_all(); });
   reader_ = std::thread([this] { read_all(); });
+  if (!in_memory()) keeper_ = std::thread([this] { keep(); });
 }
 
 Store::Impl::~Impl() {
@@ -178,7 +193,9 @@ Store::Impl::~Impl() {
     reader_stops_ = true;
   }
   for_reader_.notify_one();
+  for_keeper_.notify_one();
   reader_.join();
+  if (keeper_.joinable()) keeper_.join();
   tell_given_up();
 }
 
@@ -281,7 +298,9 @@ void Store::Impl::write_all() {
 
 std::vector<Op> Store::Impl::take() {
   std::unique_lock lock(mutex_);
-  const steady_clock::time_point look_at = std::max(next_step_, steady_clock::now() + kStepMin);
+  milliseconds until_look = claims_.holds_any() ? kTick : kIdleTick;
+  if (more_to_remove_ || claims_.over()) until_look = kTidyStep;
+  const steady_clock::time_point look_at = steady_clock::now() + until_look;
   for (;;) {
     for (const auto& [scope, call_id] : abandoned_) claims_.abandon(scope, call_id);
     abandoned_.clear();
@@ -289,8 +308,7 @@ std::vector<Op> Store::Impl::take() {
       options_.retention = settings_->retention;
       claims_.configure(settings_->answers_for, settings_->answers_bytes);
       settings_.reset();
-      next_step_ = {};
-      tidied_ms_ = 0;
+      more_to_remove_ = true;
       return {};
     }
     const steady_clock::time_point now = steady_clock::now();
@@ -316,6 +334,7 @@ std::vector<Op> Store::Impl::take() {
     bytes += op.bytes;
     batch.push_back(std::move(op));
   }
+  in_hand_count_ = batch.size();
   return batch;
 }
 
@@ -419,6 +438,10 @@ void Store::Impl::commit(std::vector<Op> batch) {
     } else {
       commit_alone(std::move(batch));
     }
+  } catch (const std::exception&) {
+    // Memory, or a library of secrets or of compression; which of them, is found out there.
+    unfold(batch);
+    commit_alone(std::move(batch));
   }
 }
 
@@ -441,6 +464,10 @@ void Store::Impl::commit_alone(std::vector<Op> batch) {
       const std::scoped_lock lock(mutex_);
       retry_at_.reset();
       figures_.trouble.clear();
+      give_up(std::move(one.front()), error.what());
+    } catch (const std::exception& error) {
+      const std::scoped_lock lock(mutex_);
+      ++figures_.failures;
       give_up(std::move(one.front()), error.what());
     }
   }
@@ -493,14 +520,10 @@ void Store::Impl::tidy() {
     if (in_trouble() || stop_at_) return;
   }
   const std::int64_t now = ms_of(options_.now());
-  const bool over = claims_.over();
-  const bool idle = now - tidied_ms_ < kTidyEveryMs && now >= tidied_ms_;
-  const bool step = steady_clock::now() >= next_step_ && (over || !idle);
+  const bool due = more_to_remove_ || claims_.over() || now - tidied_ms_ >= kTidyEveryMs || now < tidied_ms_;
+  const bool step = due && steady_clock::now() >= next_step_;
   const bool renew = claims_.to_renew(now);
-  if (!step && !renew) {
-    if (idle && next_step_ <= steady_clock::now()) next_step_ = steady_clock::now() + (claims_.holds_any() ? kTick : kIdleTick);
-    return;
-  }
+  if (!step && !renew) return;
   try {
     bool more = false;
     transact([&] {
@@ -513,47 +536,79 @@ void Store::Impl::tidy() {
       more = claims_.tidy(now, kTidyRows) || more;
     });
     if (!step) return;
+    more_to_remove_ = more;
     if (!more) tidied_ms_ = now;
-    next_step_ = steady_clock::now() + (more ? kTidyStep : claims_.holds_any() ? kTick : kIdleTick);
+    next_step_ = steady_clock::now() + kTidyStep;
   } catch (const SqlError& error) {
     fail(error);
-    next_step_ = steady_clock::now() + kTick;
   }
 }
 
 void Store::Impl::checkpoint() {
   const std::int64_t pages = database_.log_pages();
-  const auto bytes = static_cast<std::uint64_t>(pages) * kPage;
+  const auto bytes = static_cast<std::uint64_t>(pages) * page_bytes_;
   if (bytes < kCheckpointBytes) {
     next_checkpoint_ = 0;
     push_after_ = kPushMin;
     return;
   }
-  if (pages < next_checkpoint_) return;
-  // Readers may keep it from getting through; then it is not tried at each commit.
-  next_checkpoint_ = pages + kCheckpointAgain;
-  try {
-    const steady_clock::time_point now = steady_clock::now();
-    if (bytes < kLogBytes || now < next_push_) {
-      database_.run("PRAGMA wal_checkpoint(PASSIVE)");
-      return;
+  bool kept = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (keeping_) return;
+    kept = std::exchange(kept_, false);
+    if (!kept) {
+      if (pages < next_checkpoint_) return;
+      keeping_ = true;
+      next_checkpoint_ = pages + static_cast<std::int64_t>(kCheckpointBytes / page_bytes_);
     }
-    database_.be_patient(kLogPatience);
-    database_.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+  if (!kept) {
+    for_keeper_.notify_one();
+    return;
+  }
+  const steady_clock::time_point now = steady_clock::now();
+  if (bytes < kLogBytes || now < next_push_) return;
+  try {
+    database_.be_patient(
+        std::ranges::find_if(kLogPatience, [&](const auto& row) { return bytes >= row.first; })->second);
+    database_.run("PRAGMA wal_checkpoint(RESTART)");
     next_push_ = now + push_after_;
     push_after_ = std::min(push_after_ * 2, kPushMax);
   } catch (const SqlError&) {
     // The log holds all; the next commit tells whether there is trouble.
-    next_push_ = steady_clock::now() + kPushMax;
+    next_push_ = now + kPushMax;
   }
-  database_.be_patient(kBusy);
+  database_.be_patient(in_memory() ? kMemoryBusy : kBusy);
+}
+
+void Store::Impl::keep() {
+  std::unique_ptr<Database> database;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    for_keeper_.wait(lock, [&] { return keeping_ || reader_stops_; });
+    if (reader_stops_) return;
+    lock.unlock();
+    try {
+      if (!database) {
+        database = std::make_unique<Database>(file_.path, Database::Open::Write, kReaderBusy);
+        set_durability(*database, options_.commit);
+      }
+      database->run("PRAGMA wal_checkpoint(PASSIVE)");
+    } catch (const SqlError&) {
+      // As above; it is tried again some megabytes later.
+      database.reset();
+    }
+    lock.lock();
+    keeping_ = false;
+    kept_ = true;
+  }
 }
 
 // --- reading -------------------------------------------------------------------------------------------------------
 
 void Store::Impl::read_all() {
-  std::unique_ptr<Database> database;
-  std::unique_ptr<Books> books;
+  const std::unique_ptr<Books> books = make_books(*reading_from_);
   std::unique_lock lock(mutex_);
   for (;;) {
     for_reader_.wait(lock, [&] { return !readings_.empty() || !given_up_.empty() || reader_stops_; });
@@ -567,10 +622,6 @@ void Store::Impl::read_all() {
     const std::function<void(Books&)> reading = std::move(readings_.front());
     readings_.pop_front();
     lock.unlock();
-    if (!books) {
-      database = std::make_unique<Database>(file_.path, Database::Open::Read, kReaderBusy);
-      books = make_books(*database);
-    }
     reading(*books);
     lock.lock();
   }
@@ -602,7 +653,7 @@ StoreFigures Store::Impl::figures() const {
   {
     const std::scoped_lock lock(mutex_);
     figures = figures_;
-    figures.waiting = handed_ - settled();
+    figures.waiting = waiting_.size() + (in_hand_ ? in_hand_count_ : 0);
     figures.waiting_bytes = waiting_bytes_;
   }
   figures.file_bytes = size_of(file_.path);

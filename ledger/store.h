@@ -1,5 +1,5 @@
 #pragma once
-// One file that remembers: calls, attempts, keys, spend, events (design §8). One thread writes, one reads.
+// One file that remembers: calls, attempts, keys, spend, events (design §8).
 //
 //   who               does what
 //   ----------------  --------------------------------------------------------------------------------------------
@@ -7,6 +7,7 @@
 //   writer's thread   takes all that waits as one transaction (group commit), then tells each who asked; checkpoints,
 //                     retention in small steps
 //   reader's thread   readings one after the other, each on short snapshots of its own
+//   keeper's thread   writes the log back into the file, beside commits and readings
 //
 //   when              what happens
 //   ----------------  --------------------------------------------------------------------------------------------

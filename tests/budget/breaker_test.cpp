@@ -422,7 +422,7 @@ TEST(Breaker, what_is_under_way_may_yet_be_an_answer) {
   EXPECT_EQ(breaker.state(kNow + 2s), State::Open);
 }
 
-TEST(Breaker, one_that_still_answers_some_is_asked_again_sooner_until_it_does_not) {
+TEST(Breaker, one_that_still_answers_some_is_asked_again_the_later_the_longer_it_is_silent) {
   Breaker breaker{{.window = 30s, .min_calls = 10, .failure_share = 0.5, .consecutive = 5, .open_for = 8s}};
   for (int i = 0; i < 5; ++i) {
     ends(breaker, Result::Success, kNow, 1);
@@ -431,10 +431,28 @@ TEST(Breaker, one_that_still_answers_some_is_asked_again_sooner_until_it_does_no
   ASSERT_EQ(breaker.state(kNow), State::Open);
   EXPECT_EQ(breaker.next_probe(), kNow + 1s) << "an eighth of open_for";
   TimePoint now = kNow;
-  for (int second = 1; second <= 8; ++second) {
+  int probes = 0;
+  for (; probes < 100 && *breaker.next_probe() - now < 8s; ++probes) {
     now = *breaker.next_probe();
     breaker.begin(now).settle(Result::Failure, now, 0.0);
-    EXPECT_EQ(breaker.next_probe(), now + (second < 8 ? 1s : 8s)) << "nothing was answered for " << second << " s";
+    const std::chrono::nanoseconds an_eighth = (now - kNow) / 8;
+    EXPECT_EQ(breaker.next_probe(), now + std::clamp<std::chrono::nanoseconds>(an_eighth, 1s, 8s)) << probes;
+  }
+  EXPECT_GE(now, kNow + 64s);
+}
+
+TEST(Breaker, an_answer_to_what_began_before_the_opening_tells_that_it_answers) {
+  for (const bool late_answer : {false, true}) {
+    Breaker breaker{{.window = 30s, .min_calls = 10, .failure_share = 0.5, .consecutive = 50, .open_for = 8s}};
+    Ticket slow = breaker.begin(kNow);
+    ends(breaker, Result::Failure, kNow, 10);
+    ASSERT_EQ(breaker.state(kNow), State::Open);
+    EXPECT_EQ(breaker.next_probe(), kNow + 8s) << "it never answered anybody";
+    if (late_answer) slow.settle(Result::Success, kNow + 100ms, 0.0);
+    EXPECT_EQ(breaker.state(kNow + 100ms), State::Open);
+    EXPECT_EQ(breaker.next_probe(), kNow + 8s);
+    breaker.begin(kNow + 8s).settle(Result::Failure, kNow + 8s, 0.0);
+    EXPECT_EQ(breaker.next_probe(), kNow + 8s + (late_answer ? 1s : 8s));
   }
 }
 
@@ -445,8 +463,9 @@ TEST(Breaker, a_row_is_news_where_failing_is_not_usual) {
   struct Case {
     int failing;
     int opens_at;  // Failures in a row, 300 ms apart.
+    bool is_down;  // Where much fails at any time, only silence says that.
   };
-  for (const auto& [failing, opens_at] : {Case{0, 5}, Case{2, 5}, Case{6, 11}}) {
+  for (const auto& [failing, opens_at, is_down] : {Case{0, 5, true}, Case{2, 8, true}, Case{6, 21, false}}) {
     Breaker breaker{policy};
     TimePoint now = kNow;
     for (int i = 0; i < 200; ++i) ends(breaker, i % 10 < failing ? Result::Failure : Result::Success, now += 10ms);
@@ -456,7 +475,7 @@ TEST(Breaker, a_row_is_news_where_failing_is_not_usual) {
       ++row;
     }
     EXPECT_EQ(row, opens_at) << failing << " in ten";
-    EXPECT_GE(*breaker.next_probe(), now + 10s) << "it is down";
+    EXPECT_EQ(*breaker.next_probe() >= now + 10s, is_down) << failing << " in ten";
   }
   // Whatever is usual: nothing was answered for open_for.
   Breaker breaker{policy};

@@ -194,6 +194,85 @@ TEST(Dispatcher, a_held_model_blocks_no_other_of_its_tenant) {
   EXPECT_GE(world.now, kNow + 20s);
 }
 
+/// Ends one call of that tenant at once.
+void ends_for(World& world, const char* tenant, bool good) {
+  Task& task = world.enter(world.task().by(tenant));
+  ASSERT_TRUE(task.begun());
+  world.pass(10ms);
+  world.end(task, good ? Ended{.end = {.good = true}} : Ended{.end = {.cls = Class::Overloaded}});
+}
+bool is_open(World& world) { return !world.desk->health(world.now).at(0).breakers.empty(); }
+int limit_of(World& world) { return world.desk->upstreams(world.now).at(0).limit; }
+
+struct Neighbours : World {
+  Neighbours() : World{100} {
+    policy.upstreams["u"].adaptive = true;
+    policy.health.credentials["u"] = {"k"};
+    configure();
+    ends_for(*this, "a", true);
+    pass(10s);  // Slow start.
+    ends_for(*this, "a", true);
+  }
+};
+
+TEST(Dispatcher, a_tenant_all_of_whose_calls_fail_takes_neither_breaker_nor_slots_from_others) {
+  // Half of all that ends has failed: enough to open, by their share.
+  Neighbours world;
+  for (int i = 0; i < 300; ++i) {
+    ends_for(world, "a", true);
+    ends_for(world, "bad", false);
+  }
+  EXPECT_FALSE(is_open(world));
+  EXPECT_EQ(limit_of(world), 100);
+}
+
+TEST(Dispatcher, an_upstream_that_fails_everybody_is_left_alone_whoever_failed_before) {
+  for (const bool failed_before : {false, true}) {
+    SCOPED_TRACE(failed_before);
+    Neighbours world;
+    for (int i = 0; i < 100; ++i) {
+      ends_for(world, "a", true);
+      ends_for(world, "b", true);
+      if (failed_before) ends_for(world, "bad", false);
+    }
+    ASSERT_FALSE(is_open(world));
+    const TimePoint down = world.now;
+    for (int i = 0; i < 100 && !is_open(world); ++i) {
+      world.pass(200ms);
+      for (const char* tenant : {"a", "b", "bad"}) {
+        if (!is_open(world)) ends_for(world, tenant, false);
+      }
+    }
+    EXPECT_TRUE(is_open(world));
+    EXPECT_LE(world.now, down + 3s);
+    // A probe counts, whosever it is.
+    world.pass(13s);
+    ends_for(world, "bad", false);
+    EXPECT_TRUE(is_open(world));
+    EXPECT_TRUE(world.enter(world.task().by("a")).waits());
+  }
+  // Alone there with what it asks, it has nobody to compare with.
+  Neighbours alone;
+  for (int i = 0; i < 10 && !is_open(alone); ++i) ends_for(alone, "bad", false);
+  EXPECT_TRUE(is_open(alone));
+}
+
+TEST(Dispatcher, a_tenant_that_recovers_counts_as_everybody_does) {
+  Neighbours world;
+  for (int i = 0; i < 50; ++i) {
+    ends_for(world, "a", true);
+    ends_for(world, "bad", false);
+  }
+  ends_for(world, "bad", true);
+  world.pass(60s);  // Nothing is left in the window.
+  for (int i = 0; i < 200 && !is_open(world); ++i) {
+    for (const bool good : {false, false, true}) {
+      if (!is_open(world)) ends_for(world, "bad", good);
+    }
+  }
+  EXPECT_TRUE(is_open(world)) << "two in three of its calls fail now and then, as they may anybody";
+}
+
 TEST(Dispatcher, who_waits_for_a_rate_is_not_overtaken_at_it_by_a_smaller_one) {
   World world{10};
   world.policy.upstreams["u"].rates = {.tokens = 6'000};  // A second's worth at once: 100.

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace budget {
@@ -25,6 +27,7 @@ RememberedFailure failure_of(std::string model, std::string body = "busy", std::
           .cls = classifier::Class::Overloaded,
           .upstream = std::move(upstream),
           .model = std::move(model),
+          .first_began = kNow - 1s,
           .come_back = kNow + 40s};
 }
 
@@ -67,22 +70,41 @@ TEST(Memo, a_success_forgets_what_its_upstream_and_model_left) {
   memo.remember(key_of(2), failure_of("m"), kNow);
   memo.remember(key_of(3), failure_of("n"), kNow);
   memo.remember(key_of(4), failure_of("m", "busy", "azure"), kNow);
-  memo.success("openai", "other");
+  memo.success("openai", "other", kNow);
   EXPECT_EQ(memo.count(), 4U);
-  memo.success("openai", "m");
+  memo.success("openai", "m", kNow);
   EXPECT_EQ(memo.find(key_of(1), kNow), nullptr);
   EXPECT_EQ(memo.find(key_of(2), kNow), nullptr);
   EXPECT_NE(memo.find(key_of(3), kNow), nullptr);
   EXPECT_NE(memo.find(key_of(4), kNow), nullptr);
   // Names do not run together.
   memo.remember(key_of(5), failure_of("bc", "busy", "a"), kNow);
-  memo.success("ab", "c");
+  memo.success("ab", "c", kNow);
   EXPECT_NE(memo.find(key_of(5), kNow), nullptr);
-  memo.success("openai", "n");
-  memo.success("azure", "m");
-  memo.success("a", "bc");
+  memo.success("openai", "n", kNow);
+  memo.success("azure", "m", kNow);
+  memo.success("a", "bc", kNow);
   EXPECT_TRUE(memo.empty(kNow));
   EXPECT_EQ(memo.bytes(), 0U);
+}
+
+TEST(Memo, a_failure_while_others_are_answered_is_chance) {
+  Memo memo;
+  memo.success("openai", "m", kNow);
+  RememberedFailure failure = failure_of("m");
+  failure.first_began = kNow - 1s;
+  EXPECT_FALSE(memo.remember(key_of(1), failure, kNow + 5s));
+  EXPECT_TRUE(memo.empty(kNow + 5s));
+  // Nothing was answered since: it is down.
+  failure.first_began = kNow + 1ns;
+  EXPECT_TRUE(memo.remember(key_of(2), failure, kNow + 5s));
+  // Of another model, or elsewhere, nothing is known.
+  EXPECT_TRUE(memo.remember(key_of(3), failure_of("n"), kNow + 5s));
+  EXPECT_TRUE(memo.remember(key_of(4), failure_of("m", "busy", "azure"), kNow + 5s));
+  // Chance says that what was remembered before is not the last word, either.
+  failure.first_began = kNow - 1s;
+  EXPECT_FALSE(memo.remember(key_of(2), failure, kNow + 6s));
+  EXPECT_EQ(memo.find(key_of(2), kNow + 6s), nullptr);
 }
 
 TEST(Memo, holds_no_more_than_its_count) {
@@ -141,6 +163,7 @@ TEST(Memo, is_a_bounded_list_with_an_index) {
     const std::size_t max_count = 1 + up_to(20);
     Memo memo{{.ttl = 10s, .max_count = max_count, .max_bytes = 1'000'000}};
     std::vector<Known> model;
+    std::map<std::string, TimePoint> answered;
     TimePoint now = kNow;
     for (int step = 0; step < 300; ++step) {
       now += Milliseconds{up_to(1'500)};
@@ -149,7 +172,8 @@ TEST(Memo, is_a_bounded_list_with_an_index) {
       const std::string name{static_cast<char>('a' + up_to(2))};
       switch (up_to(3)) {
         case 0:
-          memo.success("openai", name);
+          memo.success("openai", name, now);
+          answered[name] = now;
           std::erase_if(model, [&](const Known& known) { return known.failure.model == name; });
           break;
         case 1: {
@@ -163,9 +187,12 @@ TEST(Memo, is_a_bounded_list_with_an_index) {
           break;
         }
         default:
-          const RememberedFailure failure = failure_of(name, std::string(up_to(100), 'x'));
-          ASSERT_TRUE(memo.remember(key_of(number), failure, now));
+          RememberedFailure failure = failure_of(name, std::string(up_to(100), 'x'));
+          failure.first_began = now - Milliseconds{up_to(3'000)};
+          const bool news = !answered.contains(name) || answered[name] < failure.first_began;
+          ASSERT_EQ(memo.remember(key_of(number), failure, now), news);
           std::erase_if(model, [&](const Known& known) { return known.key == number; });
+          if (!news) break;
           model.push_back({number, failure, now});
           if (model.size() > max_count) model.erase(model.begin());
       }

@@ -1,5 +1,5 @@
-// The same job over real sockets: sent by many at once, after an SDK's timeout, by readers of any pace. The provider is
-// asked once.
+// The same job over real sockets: sent by many at once, after an SDK's timeout, by readers of any pace. The provider
+// is asked once.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,8 @@ Json line_of(House& house, const std::string& call_id) {
   Json line;
   EXPECT_TRUE(eventually([&] {
     for (const std::string& text : house.callgate.process().lines()) {
-      if (text.find("\"event\":\"call\"") == text.npos || text.find("\"call_id\":\"" + call_id) == text.npos) continue;
+      if (text.find("\"event\":\"call\"") == text.npos || text.find("\"call_id\":\"" + call_id) == text.npos)
+        continue;
       line = Json::parse(text);
       return true;
     }
@@ -55,8 +56,8 @@ TEST(OnceE2e, twenty_equal_keyed_requests_at_once_are_one_request_and_twenty_ans
     house.provider.script(streamed ? kHeldStream : kHeldUnary);
     std::vector<std::future<Response>> answers;
     for (int i = 0; i < 20; ++i) {
-      answers.push_back(std::async(
-          std::launch::async, [&] { return house.chat(streamed ? kStream : kUnary, key("job-1:step-2")); }));
+      answers.push_back(std::async(std::launch::async,
+                                   [&] { return house.chat(streamed ? kStream : kUnary, key("job-1:step-2")); }));
     }
     ASSERT_TRUE(eventually([&] { return calls_in_flight(house) == 20; }));
     house.provider.release("door");
@@ -200,7 +201,8 @@ TEST(OnceE2e, F26_the_key_alone_decides_nothing) {
   EXPECT_EQ(other.status, 422);
   EXPECT_EQ(Json::parse(other.body).at("error").at("code"), "callgate_key_reused") << other.body;
   EXPECT_EQ(other.header("x-should-retry"), "false");
-  EXPECT_EQ(house.chat(R"({"model":"gpt-5-mini","messages":[{"role":"user","content":"hi"}]})", key("k")).status, 422);
+  EXPECT_EQ(house.chat(R"({"model":"gpt-5-mini","messages":[{"role":"user","content":"hi"}]})", key("k")).status,
+            422);
   EXPECT_EQ(house.requests(), 1);
   // Another place, method or customer: another call.
   const auto ask = [&](const char* method, const std::string& path, Pairs headers) {
@@ -208,7 +210,8 @@ TEST(OnceE2e, F26_the_key_alone_decides_nothing) {
     return http(method, house.url(path), kUnary, headers).header("Callgate-Idempotency");
   };
   EXPECT_EQ(ask("POST", "/openai/v1/chat/completions?x=1", {}), "stored");
-  EXPECT_EQ(ask("POST", "/openai/v1/chat/completions", {{"Authorization", "Bearer sk-of-another-customer"}}), "stored");
+  EXPECT_EQ(ask("POST", "/openai/v1/chat/completions", {{"Authorization", "Bearer sk-of-another-customer"}}),
+            "stored");
   EXPECT_EQ(ask("POST", "/openai/v1/chat/completions", {{"x-api-key", "sk-of-a-third"}}), "stored");
   EXPECT_EQ(ask("POST", "/openai/v1/responses", {}), "stored");
   EXPECT_EQ(house.requests(), 5);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/house.h"
@@ -314,6 +315,23 @@ TEST(Memo, an_identical_call_gets_the_remembered_failure_and_the_provider_is_spa
   houses.first.script("[]");
   EXPECT_EQ(houses.call("first", kUnary, {{"Callgate-Run-Id", "job-3"}}).status, 200);
   EXPECT_EQ(houses.call("first", kUnary, {{"Callgate-Run-Id", "job-1"}}).status, 200);
+}
+
+TEST(Memo, a_failure_while_others_are_answered_is_not_the_last_word) {
+  TwoHouses houses{"retry: {base: 800ms, bulk: {attempts: 3}}\n"};
+  houses.first.script(R"([{"match": {"body_contains": "unlucky"}, "answer": 503}])");
+  const std::string unlucky = chat_saying("unlucky");
+  Response first;
+  std::thread job{[&] { first = houses.call("first", unlucky, {{"Callgate-Run-Id", "job-1"}}); }};
+  // Another job is answered between its attempts.
+  while (houses.first.seen().empty()) std::this_thread::yield();
+  EXPECT_EQ(houses.call("first", kUnary, {{"Callgate-Run-Id", "job-2"}}).status, 200);
+  job.join();
+  EXPECT_EQ(first.status, 503);
+  EXPECT_EQ(first.header("callgate-attempts"), "3");
+  EXPECT_EQ(houses.call("first", unlucky, {{"Callgate-Run-Id", "job-1"}}).header("callgate-source"), "provider");
+  // Nobody was answered during that one.
+  EXPECT_EQ(houses.call("first", unlucky, {{"Callgate-Run-Id", "job-1"}}).header("callgate-source"), "memo");
 }
 
 TEST(Memo, what_cannot_be_repeated_or_was_the_callers_fault_is_not_remembered) {

@@ -51,8 +51,10 @@ TEST(Unknown, is_told_by_metric_log_api_and_command_without_the_key) {
   const Json line = house.call_line();
   const std::size_t attempts = line.at("attempts").size();
   const std::string fingerprint = line.at("attempts").at(0).at("fingerprint");
-  EXPECT_EQ(house.awaited(static_cast<double>(attempts), "callgate_unknown_answers_total", "fingerprint=\"" + fingerprint + "\""),
-            attempts);
+  EXPECT_EQ(
+      house.awaited(
+          static_cast<double>(attempts), "callgate_unknown_answers_total", "fingerprint=\"" + fingerprint + "\""),
+      attempts);
 
   const Json list = unknown_answers(house);
   ASSERT_EQ(list.at("answers").size(), 1U) << list;

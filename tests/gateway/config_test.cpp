@@ -599,6 +599,34 @@ TEST(Config, reads_values_in_all_their_forms) {
   EXPECT_EQ(config.log.format, Config::Log::Format::Text);
 }
 
+TEST(Config, reads_what_is_to_become_of_jobs_that_come_again) {
+  using Idempotency = Config::Idempotency;
+  const auto read = [](const std::string& text, const Overrides& overrides = {}) {
+    const Loaded loaded = parse("idempotency: {" + text + "}\n", overrides);
+    EXPECT_EQ(joined(lines_of(loaded)), "") << text;
+    return loaded.config.idempotency;
+  };
+  const Idempotency all =
+      read("ttl: 1h, max_bytes: 1GiB, max_entry: 1MiB, lease: 5s, derive: run_id, on_unknown: fail");
+  EXPECT_EQ(all.ttl, 1h);
+  EXPECT_EQ(all.max_bytes, 1ULL << 30);
+  EXPECT_EQ(all.max_entry, 1ULL << 20);
+  EXPECT_EQ(all.lease, 5s);
+  EXPECT_EQ(all.derive, Idempotency::Derive::RunId);
+  EXPECT_EQ(all.on_unknown, Idempotency::OnUnknown::Fail);
+  EXPECT_EQ(all.on_caller_gone, Idempotency::CallerGone::Linger);
+  EXPECT_EQ(all.linger, 15s);
+  EXPECT_EQ(read("derive: \"off\"").derive, Idempotency::Derive::Off);
+  EXPECT_EQ(read("derive: body").derive, Idempotency::Derive::Body);
+  EXPECT_EQ(read("on_caller_gone: {linger: 3s}").linger, 3s);
+  EXPECT_EQ(read("on_caller_gone: cancel").on_caller_gone, Idempotency::CallerGone::Cancel);
+  EXPECT_EQ(read("on_caller_gone: finish").on_caller_gone, Idempotency::CallerGone::Finish);
+  const Overrides finish{.environment = {{"CALLGATE_IDEMPOTENCY__ON_CALLER_GONE", "finish"}}};
+  EXPECT_EQ(read("ttl: 1h", finish).on_caller_gone, Idempotency::CallerGone::Finish);
+  EXPECT_EQ(joined(lines_of(parse("idempotency: {on_caller_gone: stay}\n"))).find("cancel") != std::string::npos,
+            true);
+}
+
 TEST(Config, puts_in_variables_and_types_the_result_afterwards) {
   const Overrides overrides{.environment = {{"N", "3"}, {"UNIT", "ms"}, {"EMPTY", ""}, {"HOST", "a: b"}}};
   const Loaded loaded = parse(
@@ -768,7 +796,7 @@ std::string other_value(const gateway::Key& key) {
     case gateway::Type::Flag:
       return key.standard == "true" ? "false" : "true";
     case gateway::Type::Duration:
-      return "7s";
+      return key.range.low > 7'000 ? "7h" : "7s";
     case gateway::Type::Size:
       return "900KiB";
     case gateway::Type::Integer:

@@ -101,6 +101,7 @@ CallRecord answered() {
                       .cost_source = "table",
                       .cost_tier = "standard"}};
   record.cost = budget::NanoUsd{9'315'000};
+  record.once = "stored";
   record.usage.tokens = classifier::TokenCounts{.input = 4908, .cached_input = 4096, .output = 377, .reasoning = 120};
   record.usage.model = "claude-sonnet-4-5-20250929";
   record.usage.finish = "end_turn";
@@ -162,6 +163,10 @@ TEST(Log, the_fields_are_the_same_in_every_call_and_unknown_is_null_not_zero) {
                            "gen_ai.response.model",
                            "status",
                            "reason",
+                           "queue",
+                           "once",
+                           "origin",
+                           "saved_usd",
                            "first_content_ms",
                            "usage",
                            "finish"}) {
@@ -170,6 +175,22 @@ TEST(Log, the_fields_are_the_same_in_every_call_and_unknown_is_null_not_zero) {
   for (const char* name : {"status", "code", "detail", "fingerprint", "waited_for", "provider_request_id"}) {
     EXPECT_TRUE(bare["attempts"][0][name].is_null()) << name;
   }
+}
+
+TEST(Log, a_replayed_call_says_whose_answer_it_was_and_what_it_saved) {
+  CallRecord record = answered();
+  record.once = "replayed";
+  record.origin = "0193a1b2-0000-7e4f-8a5b-6c7d8e9f0a1b";
+  record.saved = budget::NanoUsd{9'315'000};
+  record.cost.reset();
+  record.attempts.clear();
+  record.queue = "imports";
+  const json line = json::parse(line_of(record));
+  EXPECT_EQ(line["once"], "replayed");
+  EXPECT_EQ(line["origin"], record.origin);
+  EXPECT_EQ(line["saved_usd"], "0.009315");
+  EXPECT_EQ(line["queue"], "imports");
+  EXPECT_TRUE(line["cost_usd"].is_null());
 }
 
 TEST(Log, text_is_for_people) {

@@ -1,5 +1,7 @@
 #include "gateway/metrics.h"
 
+#include "gateway/once.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,6 +89,19 @@ void work_everything(Metrics& metrics) {
   remembered.attempts.clear();
   remembered.usage = {};
   play(metrics, remembered);
+  ledger::StoreFigures store;
+  store.commits = store.rows = store.failures = store.lost_open_rows = store.lost_endings = store.lost_others = 1;
+  store.unknown_outcomes = store.answers_evicted = 1;
+  metrics.store(store, true);
+  metrics.live({1, 1, 1, 1, 1, 1});
+  CallRecord replayed = answered();
+  replayed.attempts.clear();
+  replayed.usage = {};
+  replayed.once = "replayed";
+  replayed.origin = "another";
+  replayed.saved = budget::NanoUsd{2'500'000'000};
+  play(metrics, replayed);
+  for (const std::string_view result : gateway::kOnceResults) metrics.idempotency(result);
   using Event = budget::HealthEvent;
   metrics.health_event({Event::Kind::BreakerOpened, "openai", "gpt-5", "", "consecutive", {}});
   metrics.health_event({Event::Kind::Quarantined, "openai", "", "main", "auth", {}});
@@ -240,6 +255,27 @@ TEST(Metrics, a_call_is_counted_at_its_end_under_its_own_names) {
           R"(callgate_call_duration_seconds_sum{model="gpt-5",operation="chat",outcome="answered",upstream="openai"})"),
       0.3);
   EXPECT_EQ(value(metrics, R"(callgate_attempts_total{class="none",model="gpt-5",upstream="openai"})"), 1);
+}
+
+TEST(Metrics, what_a_replay_saved_is_counted_and_its_usage_is_not_missing) {
+  Metrics metrics{kNames};
+  const std::string saved = R"(callgate_saved_usd_total{model="gpt-5",tenant="search",upstream="openai"})";
+  const double missing = value(metrics, R"(callgate_usage_missing_total{upstream="openai"})");
+  CallRecord record = answered();
+  record.attempts.clear();
+  record.usage = {};
+  record.once = "joined";
+  record.origin = "another";
+  record.saved = budget::NanoUsd{250'000'000};
+  play(metrics, record);
+  EXPECT_EQ(value(metrics, saved), 0.25);
+  EXPECT_EQ(value(metrics, R"(callgate_usage_missing_total{upstream="openai"})"), missing);
+  for (const std::string_view result : gateway::kOnceResults) {
+    const std::string name = "callgate_idempotency_total{result=\"" + std::string{result} + "\"}";
+    EXPECT_EQ(value(metrics, name), 0) << "there from the start";
+    metrics.idempotency(result);
+    EXPECT_EQ(value(metrics, name), 1);
+  }
 }
 
 TEST(Metrics, retries_are_counted_by_what_caused_them_and_their_waits_by_who_named_them) {

@@ -1,5 +1,5 @@
-// Goal: a job that is delivered several times is paid once, whatever becomes of its callers, and nothing of it is left
-// behind. Method: the real story and the real Once behind fake doors, in virtual time.
+// Goal: a job that is delivered several times is paid once, whatever becomes of its callers, and nothing of it is
+// left behind. Method: the real story and the real Once behind fake doors, in virtual time.
 
 #include "gateway/once.h"
 
@@ -10,6 +10,7 @@
 #include <list>
 #include <random>
 
+#include "budget/price_book.h"
 #include "gateway/admission.h"
 #include "gateway/unknown_answers.h"
 #include "gateway/ways.h"
@@ -135,8 +136,8 @@ struct World {
     call.path = call.target = "/v1/chat/completions";
     call.endpoint = target->dialect->endpoint(asked.method, call.path);
     auto body = std::make_shared<std::string>(std::string{R"({"model":"gpt-5",)"} +
-                                              (asked.streamed ? R"("stream":true,)" : "") + R"("messages":[{"content":")" +
-                                              asked.body + R"("}]})");
+                                              (asked.streamed ? R"("stream":true,)" : "") +
+                                              R"("messages":[{"content":")" + asked.body + R"("}]})");
     body->reserve(body->size() + 64);
     call.request.body = body;
     call.bytes_in = body->size();
@@ -159,10 +160,12 @@ struct World {
         client.done = true;
       };
       if (!key) {
-        boost::asio::co_spawn(
-            runtime.io(),
-            run_call(std::move(call), Services{runtime, *admission, ledger, upstream, memo, unknown}, client.caller, client.signal),
-            [done](const std::exception_ptr& escaped, const CallRecord&) { done(escaped); });
+        boost::asio::co_spawn(runtime.io(),
+                              run_call(std::move(call),
+                                       Services{runtime, *admission, ledger, upstream, memo, unknown},
+                                       client.caller,
+                                       client.signal),
+                              [done](const std::exception_ptr& escaped, const CallRecord&) { done(escaped); });
         return;
       }
       boost::asio::co_spawn(
@@ -279,6 +282,7 @@ TEST(Once, a_joined_caller_sees_each_event_when_it_comes) {
 
 TEST(Once, what_it_saved_is_what_the_paid_call_had_cost) {
   World w;
+  w.policy->prices = std::make_shared<const budget::PriceBook>(std::vector<budget::PriceTable>());
   w.policy->fallback = budget::flat_price(budget::PicoUsd{1'000'000}, budget::PicoUsd{2'000'000});
   w.ask({.key = "k"});
   Client& joined = w.ask({.key = "k"}, 1s);
@@ -439,7 +443,9 @@ TEST(Once, what_an_identical_request_means_without_a_key) {
 TEST(Once, twenty_samples_in_one_run_are_twenty_answers) {
   World w;
   int number = 0;
-  w.upstream.plan_for = [&](const Outbound&) { return unary(200, kWhole + std::string(static_cast<std::size_t>(++number), ' ')); };
+  w.upstream.plan_for = [&](const Outbound&) {
+    return unary(200, kWhole + std::string(static_cast<std::size_t>(++number), ' '));
+  };
   for (int i = 0; i < 20; ++i) w.ask({.run_id = "run"}, i < 10 ? 0ms : 1s * i);
   w.run();
   w.expect_rest();
@@ -672,8 +678,11 @@ TEST(Once, a_single_caller_s_deadline_in_the_queue_is_the_call_s_own_ending) {
 
 TEST(Once, a_held_head_is_passed_on_before_the_sdk_gives_up) {
   World w;
-  w.upstream.plans = {{sim_head(200, kSse, 1s), sim_data("data: {\"choices\":[]}\n\n", 1s), sim_data(kHello, 20s),
-                       sim_data(kStop + kDone, 1s), sim_end()}};
+  w.upstream.plans = {{sim_head(200, kSse, 1s),
+                       sim_data("data: {\"choices\":[]}\n\n", 1s),
+                       sim_data(kHello, 20s),
+                       sim_data(kStop + kDone, 1s),
+                       sim_end()}};
   Client& client = w.ask({.key = "k", .streamed = true, .patience = 8s});
   w.run();
   ASSERT_FALSE(client.caller.sends.empty());
@@ -918,8 +927,9 @@ TEST(Once, an_answer_that_is_too_large_is_neither_kept_nor_shared_and_fills_no_m
     World w{options};
     std::vector<std::string> events(60, hello_of(16'000));
     events.push_back(kStop + kDone);
-    const std::string large = R"({"id":"c1","object":"chat.completion","model":"gpt-5","choices":[{"message":{"content":")" +
-                              std::string(100'000, 'x') + R"("},"finish_reason":"stop"}]})";
+    const std::string large =
+        R"({"id":"c1","object":"chat.completion","model":"gpt-5","choices":[{"message":{"content":")" +
+        std::string(100'000, 'x') + R"("},"finish_reason":"stop"}]})";
     const SimPlan plan = streamed ? stream(events) : unary(200, large);
     w.upstream.plans = {plan};
     Client& first = w.ask({.key = "k", .streamed = streamed});
@@ -1018,7 +1028,15 @@ TEST(Once, what_the_store_says_is_done) {
       {"held", ClaimKind::Held, OnUnknown::Rerun, false, 0, 503, "", "earlier-call", "true"},
       {"another body", ClaimKind::OtherBody, OnUnknown::Rerun, false, 0, 422, "", "callgate_key_reused", "false"},
       {"no store", ClaimKind::NoStore, OnUnknown::Rerun, false, 1, 200, "", "hello", ""},
-      {"no store, refuse", ClaimKind::NoStore, OnUnknown::Rerun, true, 0, 503, "", "callgate_store_unavailable", "true"},
+      {"no store, refuse",
+       ClaimKind::NoStore,
+       OnUnknown::Rerun,
+       true,
+       0,
+       503,
+       "",
+       "callgate_store_unavailable",
+       "true"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -1100,7 +1118,9 @@ TEST(Once, an_unknown_outcome_that_is_not_to_be_repeated_is_told_again_until_som
 TEST(Once, fresh_buys_again_and_replaces_what_was_stored_but_joins_what_is_under_way) {
   World w;
   int number = 0;
-  w.upstream.plan_for = [&](const Outbound&) { return unary(200, kWhole + std::string(static_cast<std::size_t>(++number), ' ')); };
+  w.upstream.plan_for = [&](const Outbound&) {
+    return unary(200, kWhole + std::string(static_cast<std::size_t>(++number), ' '));
+  };
   w.ask({.key = "k"});
   Client& fresh = w.ask({.key = "k", .fresh = true}, 10s);
   Client& twin = w.ask({.key = "k", .fresh = true}, 11s);
@@ -1157,7 +1177,8 @@ TEST(Once, holds_its_promises_under_any_schedule) {
     // Of one key no answer is bought twice: all whole answers of a key are of one paid call.
     std::map<std::string, int> paid;
     for (const CallRecord& record : w.records) {
-      if (record.outcome == Outcome::Answered && !record.attempts.empty() && record.once == "stored" && record.run_id.empty())
+      if (record.outcome == Outcome::Answered && !record.attempts.empty() && record.once == "stored" &&
+          record.run_id.empty())
         ++paid[record.idempotency_key];
     }
     for (const auto& [key, count] : paid) EXPECT_EQ(count, 1) << key;

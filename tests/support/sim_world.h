@@ -183,9 +183,9 @@ class SimCaller final : public gateway::Caller {
   [[nodiscard]] bool present() override { return here; }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return bytes.size(); }
 
-  gateway::Signal* slow_signal = nullptr;  // Given, the call's: each send() waits there, …
+  gateway::Signal* slow_signal = nullptr;   // Given, the call's: each send() waits there, …
   std::chrono::milliseconds send_takes{0};  // … for so long.
-  bool here = true;  // He has closed, and nobody was told yet: false.
+  bool here = true;                         // He has closed, and nobody was told yet: false.
   gateway::AnswerHead head{};
   std::optional<std::uint64_t> length{};
   std::string bytes{};
