@@ -38,20 +38,23 @@ async function provider() {
   return server;
 }
 
+// Of all calls: no key comes twice, or a stored answer would be measured.
+let number = 0;
+
 class Pace {
   constructor(data, connections) {
     this.agent = new Agent({ keepAlive: true, maxSockets: connections, maxFreeSockets: connections });
     [this.host, this.port] = data.split(":");
-    this.number = 0;
   }
   call(keyed) {
-    const body = JSON.stringify({ model: "gpt-5-mini", max_completion_tokens: 100, messages: [{ role: "user", content: `Say hello to ${++this.number}` }] });
+    const body = JSON.stringify({ model: "gpt-5-mini", max_completion_tokens: 100, messages: [{ role: "user", content: `Say hello to ${++number}` }] });
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body), authorization: "Bearer sk-test" };
-    if (keyed) headers["idempotency-key"] = `cost-${process.pid}-${this.number}-${this.port}`;
+    if (keyed) headers["idempotency-key"] = `cost-${process.pid}-${number}`;
     const began = performance.now();
     return new Promise((resolve, reject) => {
       const sent = request({ agent: this.agent, host: this.host, port: this.port, method: "POST", path: "/openai/v1/chat/completions", headers }, (response) => {
-        if (response.statusCode !== 200) reject(new Error(`callgate answered ${response.statusCode}`));
+        const once = response.headers["callgate-idempotency"];
+        if (response.statusCode !== 200 || (keyed && once !== "stored")) reject(new Error(`callgate answered ${response.statusCode}, ${once}`));
         response.resume().on("end", () => resolve((performance.now() - began) * 1_000));
         response.on("error", reject);
       });
