@@ -3,6 +3,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
@@ -76,6 +77,43 @@ bool wanted(const Json& data, const Arguments& arguments) {
   return true;
 }
 
+std::string json_line(const Json& event) { return event.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n"; }
+
+/// Reads the feed for ever, or until so many events were said. `say` tells whether it has said that one.
+int follow(std::string_view command, const Arguments& arguments, Terminal& terminal,
+           const std::function<bool(const Json& event)>& say) {
+  if (arguments.has("--count") && !is_number(arguments.get("--count")))
+    return misuse(command, "--count must be a number from 1 on", terminal);
+  std::uint64_t left = arguments.has("--count") ? std::stoull(arguments.get("--count")) : UINT64_MAX;
+  const std::string tenant = arguments.get("--tenant");
+  std::string after = arguments.get("--after");
+  for (bool first = after.empty(); left > 0; first = false) {
+    const auto reply =
+        ask_books(command, "/v1/events" + query_of({{"after", after}, {"tenant", tenant}}), arguments, terminal);
+    if (!reply) return reply.error();
+    if (reply->status != 200) return refused_books(command, *reply, terminal);
+    try {
+      const Json json = Json::parse(reply->body);
+      // Without a place to begin at, from now on.
+      if (first) {
+        after = json.at("last").dump();
+        continue;
+      }
+      const Json& events = json.at("events");
+      for (const Json& event : events) {
+        after = event.at("seq").dump();
+        if (left > 0 && say(event)) --left;
+      }
+      // Nobody reads it any more.
+      if (!terminal.out.flush()) return kFailed;
+      if (events.empty() && left > 0) std::this_thread::sleep_for(kLookAgain);
+    } catch (const Json::exception&) {
+      return no_books(command, *reply, terminal);
+    }
+  }
+  return kDone;
+}
+
 }  // namespace
 
 int calls_list(const Arguments& arguments, Terminal& terminal) {
@@ -134,47 +172,31 @@ int calls_show(const Arguments& arguments, Terminal& terminal) {
 }
 
 int calls_tail(const Arguments& arguments, Terminal& terminal) {
-  constexpr std::string_view kCommand = "calls tail";
-  if (arguments.has("--count") && !is_number(arguments.get("--count")))
-    return misuse(kCommand, "--count must be a number from 1 on", terminal);
-  std::uint64_t left = arguments.has("--count") ? std::stoull(arguments.get("--count")) : UINT64_MAX;
-  const std::string tenant = arguments.get("--tenant");
-  std::string after = arguments.get("--after");
-  for (bool first = after.empty(); left > 0; first = false) {
-    const auto reply =
-        ask_books(kCommand, "/v1/events" + query_of({{"after", after}, {"tenant", tenant}}), arguments, terminal);
-    if (!reply) return reply.error();
-    if (reply->status != 200) return refused_books(kCommand, *reply, terminal);
-    try {
-      const Json json = Json::parse(reply->body);
-      // Without a place to begin at, from now on.
-      if (first) {
-        after = json.at("last").dump();
-        continue;
-      }
-      const Json& events = json.at("events");
-      for (const Json& event : events) {
-        after = event.at("seq").dump();
-        const Json& data = event.at("data");
-        if (left == 0 || !wanted(data, arguments)) continue;
-        --left;
-        if (arguments.has("--json")) {
-          terminal.out << event.dump(-1, ' ', true, Json::error_handler_t::replace) << '\n';
-          continue;
-        }
-        const std::vector<std::string> row = row_of(data, word(event.at("at")));
-        for (std::size_t i = 0; i < row.size(); ++i)
-          terminal.out << (i == 0 ? "" : arguments.has("--plain") ? "\t" : "  ") << row[i];
-        terminal.out << '\n';
-      }
-      // Nobody reads it any more.
-      if (!terminal.out.flush()) return kFailed;
-      if (events.empty() && left > 0) std::this_thread::sleep_for(kLookAgain);
-    } catch (const Json::exception&) {
-      return no_books(kCommand, *reply, terminal);
-    }
-  }
-  return kDone;
+  const auto say = [&](const Json& event) {
+    const Json& data = event.at("data");
+    if (!event.at("type").get<std::string>().starts_with("call.") || !wanted(data, arguments)) return false;
+    const std::vector<std::string> row = row_of(data, word(event.at("at")));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      terminal.out << (i == 0 ? "" : arguments.has("--plain") ? "\t" : "  ") << row[i];
+    terminal.out << '\n';
+    return true;
+  };
+  const auto as_json = [&](const Json& event) {
+    if (!event.at("type").get<std::string>().starts_with("call.") || !wanted(event.at("data"), arguments))
+      return false;
+    terminal.out << json_line(event);
+    return true;
+  };
+  if (arguments.has("--json")) return follow("calls tail", arguments, terminal, as_json);
+  return follow("calls tail", arguments, terminal, say);
+}
+
+int events_tail(const Arguments& arguments, Terminal& terminal) {
+  return follow("events tail", arguments, terminal, [&](const Json& event) {
+    if (arguments.has("--type") && event.at("type") != arguments.get("--type")) return false;
+    terminal.out << json_line(event);
+    return true;
+  });
 }
 
 }  // namespace cli

@@ -1,5 +1,5 @@
 #pragma once
-// `callgate calls …`: which calls there were, and what became of them.
+// `callgate calls …`, `callgate events …`: which calls there were, and what became of them.
 
 #include "cli/command.h"
 
@@ -8,5 +8,6 @@ namespace cli {
 int calls_list(const Arguments& arguments, Terminal& terminal);
 int calls_show(const Arguments& arguments, Terminal& terminal);
 int calls_tail(const Arguments& arguments, Terminal& terminal);
+int events_tail(const Arguments& arguments, Terminal& terminal);
 
 }  // namespace cli

@@ -191,6 +191,20 @@ constexpr Example kCallsTailExamples[] = {
     {"callgate calls tail", "a line for each call that ends"},
     {"callgate calls tail --outcome failed --json", "what fails, as JSON lines"},
 };
+constexpr Option kEventsTailOptions[] = {
+    kOneTenant,
+    {"--type", "TYPE", "Only these: call.ended or call.unknown."},
+    {"--after", "SEQ", "Begin behind this event, 0 for the first that is kept; without it with the next one."},
+    {"--count", "NUMBER", "End after so many."},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+};
+constexpr Example kEventsTailExamples[] = {
+    {"callgate events tail", "a JSON line for each event, as it comes"},
+    {"callgate events tail --after 0 --store backup.db --count 10", "the first ten of a file"},
+};
 constexpr Option kTimeoutsOptions[] = {
     {"--since", "TIME", "Calls that began from then on: 2026-11-29, or 7d (as without it) for that long ago."},
     kStore,
@@ -481,6 +495,12 @@ constexpr Command kCommands[] = {
      .options = kCallsTailOptions,
      .details = "Looks twice a second; Ctrl-C ends it.",
      .run = calls_tail},
+    {.words = "events tail",
+     .summary = "Follow the feed of events.",
+     .examples = kEventsTailExamples,
+     .options = kEventsTailOptions,
+     .details = "Looks twice a second; Ctrl-C ends it.",
+     .run = events_tail},
     {.words = "report timeouts",
      .summary = "Say which timeouts to set, from how long calls take.",
      .examples = kTimeoutsExamples,
