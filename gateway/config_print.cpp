@@ -179,6 +179,8 @@ Json schema_of(const Branch& branch) {
     schema = {{"type", {"array", "null"}}, {"items", schema_of(*branch.items)}};
   } else {
     schema = value_schema(*branch.key);
+    // A word, or a map of its own.
+    if (!branch.named.empty()) schema = {{"anyOf", {schema, object_of(branch)}}};
   }
   if (branch.key) describe(schema, *branch.key);
   return schema;

@@ -521,6 +521,7 @@ void Store::Impl::tidy() {
   }
   const std::int64_t now = ms_of(options_.now());
   const bool due = more_to_remove_ || claims_.over() || now - tidied_ms_ >= kTidyEveryMs || now < tidied_ms_;
+  more_to_remove_ = due;  // Too early after the last step, it is looked at again soon.
   const bool step = due && steady_clock::now() >= next_step_;
   const bool renew = claims_.to_renew(now);
   if (!step && !renew) return;

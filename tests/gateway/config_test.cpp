@@ -798,7 +798,7 @@ std::string other_value(const gateway::Key& key) {
     case gateway::Type::Duration:
       return key.range.low > 7'000 ? "7h" : "7s";
     case gateway::Type::Size:
-      return "900KiB";
+      return key.range.low > 900.0 * 1024 ? "9MiB" : "900KiB";
     case gateway::Type::Integer:
       return "3";
     case gateway::Type::Number:
