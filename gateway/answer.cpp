@@ -6,6 +6,8 @@
 #include <charconv>
 #include <utility>
 
+#include "gateway/fault_point.h"
+
 namespace gateway {
 namespace {
 
@@ -102,6 +104,7 @@ task<bool> Answer::send_part(std::string_view bytes, bool last) {
   }
   if (framing_ != Framing::NoBody) bytes_sent_ += bytes.size();
   if (last) state_ = State::Whole;
+  fault_point(last ? Step::Said : Step::Part);
   co_return true;
 }
 

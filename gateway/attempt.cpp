@@ -9,6 +9,7 @@
 #include "classifier/json.h"
 #include "gateway/addressing.h"
 #include "gateway/answer_headers.h"
+#include "gateway/fault_point.h"
 #include "gateway/memo_key.h"
 #include "gateway/unknown_answers.h"
 
@@ -612,6 +613,7 @@ task<Attempt> try_once(const Call& call, int number, Admitted& admitted, Service
   t.attempt.row.model = way.model;
   Outbound out = outbound_for(call, way, admitted);
   t.exchange = services.upstream.start(std::move(out), signal);
+  fault_point(Step::Started);
 
   Bound bound = t.common_bound();
   bound.also(later(t.began, t.timeouts().first_byte), Clock::FirstByte);
@@ -619,6 +621,7 @@ task<Attempt> try_once(const Call& call, int number, Admitted& admitted, Service
   if (got != Exchange::Got::Head) {
     t.broke_off(got, bound.clock);
   } else {
+    fault_point(Step::Head);
     const int status = t.exchange->status();
     const Headers& headers = t.exchange->headers();
     t.attempt.row.status = status;

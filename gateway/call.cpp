@@ -8,6 +8,7 @@
 
 #include "gateway/answer_headers.h"
 #include "gateway/attempt.h"
+#include "gateway/fault_point.h"
 #include "gateway/live_calls.h"
 #include "gateway/memo_key.h"
 #include "gateway/pricing.h"
@@ -570,6 +571,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     row.began = services.runtime.wall_now();
     row.durable = call.keep != nullptr;
     co_await services.ledger.open(row);
+    fault_point(Step::Opened);
 
     // From here the attempt's own row is open and must end, whatever happens.
     const bool hinted = failed && failed->verdict.retry_after.has_value();
@@ -719,7 +721,9 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
     record.ended = services.runtime.wall_now();
     std::optional<ledger::OnceOutcome> once;
     if (call.keep) once = call.keep->outcome(record, ending.last);
+    fault_point(Step::Answered);
     record.commit_late = !co_await services.ledger.end(record, std::move(once));
+    fault_point(Step::Ended);
   } catch (const std::exception& bug) {
     record.bug = bug.what();
     record.commit_late = true;

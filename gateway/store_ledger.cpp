@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gateway/awaited.h"
+#include "gateway/fault_point.h"
 
 namespace gateway {
 namespace {
@@ -22,7 +23,10 @@ task<ledger::ClaimAnswer> StoreLedger::claim(ledger::ClaimAsk ask) {
   store_.claim(std::move(ask), ClaimAwaited::teller(awaited));
   std::optional<ledger::ClaimAnswer> answer =
       co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
-  if (answer) co_return std::move(*answer);
+  if (answer) {
+    fault_point(Step::Claimed);
+    co_return std::move(*answer);
+  }
   // Should it be taken after all, it is nobody's.
   store_.forget_claim(scope, std::move(call_id));
   ledger::ClaimAnswer none;
