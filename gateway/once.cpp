@@ -117,6 +117,7 @@ struct Once::Story final : Keep {
   std::string_view how{};  // "recovered"
   bool beside = false;     // The claim is another story's.
   bool claimed = false;
+  bool ended = false;   // The claim's outcome is the ledger's business.
   bool paid = false;    // It is played; the first caller's record is the story's.
   bool replay = false;  // It was stored.
   bool stored = false;  // The store has its answer.
@@ -189,6 +190,7 @@ std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, cons
   cost = ending.cost;
   origin = id;
   if (!claimed) return std::nullopt;
+  ended = true;
   ledger::OnceOutcome end;
   end.scope = key.scope;
   end.call_id = id;
@@ -332,8 +334,8 @@ task<void> Once::serve(Call call, JobKey key, Caller& caller, Signal& signal) {
   const bool told_as_the_storys = is_the_storys(*story, visitor);
   depart(story, visitor, left, caller);
   if (told_as_the_storys) co_return;
-  if (!visitor.rowed) co_await end_record(visitor);
   visitor.record.bytes_out = caller.bytes_sent();
+  if (!visitor.rowed) co_await end_record(visitor);
   visitor.record.duration = span(visitor.arrived, services_.runtime.now());
   if (!visitor.record.once.empty() && visitor.record.outcome != Outcome::Refused) count(visitor.record.once);
   doors_.ended(std::move(visitor.record));
@@ -502,6 +504,8 @@ task<void> Once::say_no(Story& story, const Call& call, classifier::OwnError err
 void Once::over(const std::shared_ptr<Story>& story) {
   story->over = true;
   playing_.erase(story.get());
+  // A bug kept it from its end; nobody is to wait for it.
+  if (story->claimed && !story->ended) services_.ledger.forget_claim(story->key.scope, story->id);
   linger_no_more(*story);
   // Nothing was said: whoever is here hears that.
   story->spool.abort();

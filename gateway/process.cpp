@@ -365,7 +365,7 @@ class Sidecar {
       const MoneyToRestore wanted = money_to_restore(&config(), fresh.config, admission_);
       holding_ = std::move(fresh);
       apply();
-      tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted));
+      tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted, kAtReload));
     }
     tell(report, cause);
     return report;
@@ -393,7 +393,8 @@ class Sidecar {
           {{"attempts", figures.unknown_outcomes}});
     }
     tell_not_restored(restore_pauses(store, admission_, runtime_));
-    tell_not_restored(restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_)));
+    tell_not_restored(
+        restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_), kAtStart));
   }
   void tell_not_restored(const std::string& why) {
     if (why.empty()) return;
