@@ -423,9 +423,9 @@ task<bool> Once::claim(Story& story, const Call& call) {
         story.spool.replay(std::move(answer.answer));
         co_return false;
       case ClaimAnswer::Kind::Unknown:
-        story.claimed = true;
         if (story.key.kind == Kind::Undelivered || call.fresh ||
             options_.on_unknown == Config::Idempotency::OnUnknown::Rerun) {
+          story.claimed = true;
           story.how = "recovered";
           count("recovered");
           co_return true;
