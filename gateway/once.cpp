@@ -624,6 +624,8 @@ AnswerHead Once::dress(const Story& story, const Visitor& visitor) const {
   const bool ours = !story.paid && !story.replay;
   remove_its_own(head.headers);
   head.headers.push_back({"Callgate-Call-Id", visitor.record.id});
+  // It is not paid again; whoever adds the headers up must come to the truth.
+  if (classifier::find(head.headers, "callgate-cost-usd")) set(head.headers, "Callgate-Cost-Usd", "0");
   head.headers.push_back({"Callgate-Attempts", "0"});
   head.headers.push_back({"Callgate-Queue-Ms", "0"});
   if (!ours) head.headers.push_back({std::string{kHeader}, story.replay ? "replayed" : "joined"});

@@ -47,15 +47,16 @@ task<void> StoreLedger::open(const OpenRow& row) {
   }
   auto awaited = std::make_shared<WriteAwaited>(io_);
   store_.open_attempt(row, WriteAwaited::teller(awaited));
-  (void)co_await WriteAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
+  const TimePoint until = trouble_ ? TimePoint::min() : runtime_.now() + commit_wait_;
+  (void)co_await WriteAwaited::told(awaited, runtime_, until);
 }
 
 task<bool> StoreLedger::end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) {
   auto awaited = std::make_shared<WriteAwaited>(io_);
   ++ended_;
   store_.end_call(record, std::move(once), WriteAwaited::teller(awaited));
-  const std::optional<ledger::Written> written =
-      co_await WriteAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
+  const TimePoint until = trouble_ ? TimePoint::min() : runtime_.now() + commit_wait_;
+  const std::optional<ledger::Written> written = co_await WriteAwaited::told(awaited, runtime_, until);
   co_return written == ledger::Written::Committed;
 }
 
