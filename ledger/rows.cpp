@@ -501,10 +501,15 @@ std::uint64_t Rows::forget_runs(std::int64_t older_than_ms, int most) {
 }
 
 std::uint64_t Rows::forget_events(std::int64_t older_than_ms, int most) {
-  Statement events(database_,
-                   "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at_ms < ? AND seq < ? "
-                   "ORDER BY seq LIMIT ?)");
-  events.bind(1, older_than_ms).bind(2, last_event_).bind(3, most).run();
+  // They stand in the order in which they came, so those that are old come first and no index by time is needed.
+  Statement first(database_, "SELECT seq, at_ms FROM events WHERE seq < ? ORDER BY seq LIMIT ?");
+  first.bind(1, last_event_).bind(2, most);
+  std::int64_t last_old = 0;
+  while (first.step() && first.number(1) < older_than_ms) last_old = first.number(0);
+  first.reset();
+  if (last_old == 0) return 0;
+  Statement events(database_, "DELETE FROM events WHERE seq <= ?");
+  events.bind(1, last_old).run();
   return static_cast<std::uint64_t>(database_.changes());
 }
 
