@@ -15,6 +15,7 @@
 #include "ledger/file.h"
 #include "ledger/ops.h"
 #include "ledger/rows.h"
+#include "ledger/schema.h"
 #include "ledger/sql.h"
 
 namespace ledger {
@@ -300,7 +301,8 @@ std::vector<Op> Store::Impl::take() {
   std::unique_lock lock(mutex_);
   milliseconds until_look = claims_.holds_any() ? kTick : kIdleTick;
   if (more_to_remove_ || claims_.over()) until_look = kTidyStep;
-  const steady_clock::time_point look_at = steady_clock::now() + until_look;
+  steady_clock::time_point look_at = steady_clock::now() + until_look;
+  if (retry_at_) look_at = std::min(look_at, *retry_at_);
   for (;;) {
     for (const auto& [scope, call_id] : abandoned_) claims_.abandon(scope, call_id);
     abandoned_.clear();
@@ -515,19 +517,24 @@ void Store::Impl::put_back(std::vector<Op> batch) {
 // --- keeping order -------------------------------------------------------------------------------------------------
 
 void Store::Impl::tidy() {
+  bool probe = false;  // Whether the disk is well again, where no row waits that would tell.
   {
     const std::scoped_lock lock(mutex_);
-    if (in_trouble() || stop_at_) return;
+    if (stop_at_) return;
+    if (in_trouble() && steady_clock::now() < *retry_at_) return;
+    probe = in_trouble();
   }
   const std::int64_t now = ms_of(options_.now());
   const bool due = more_to_remove_ || claims_.over() || now - tidied_ms_ >= kTidyEveryMs || now < tidied_ms_;
   more_to_remove_ = due;  // Too early after the last step, it is looked at again soon.
   const bool step = due && steady_clock::now() >= next_step_;
   const bool renew = claims_.to_renew(now);
-  if (!step && !renew) return;
+  if (!step && !renew && !probe) return;
   try {
     bool more = false;
     transact([&] {
+      // A commit of nothing would not touch the disk.
+      if (probe) database_.run("PRAGMA user_version = " + std::to_string(kSchemaVersion));
       if (renew) claims_.renew(now);
       if (!step) return;
       const std::int64_t calls = now - options_.retention.calls.count();
@@ -666,12 +673,13 @@ StoreFigures Store::Impl::figures() const {
 
 std::expected<std::unique_ptr<Store>, Problem> Store::open(StoreOptions options) {
   assert(options.now);
+  const std::string path = options.path;
   std::expected<OpenFile, Problem> file = open_file(options);
   if (!file) return std::unexpected(file.error());
   try {
     return std::unique_ptr<Store>(new Store(std::make_unique<Impl>(std::move(options), std::move(*file))));
   } catch (const SqlError& error) {
-    return std::unexpected(Problem{Problem::Kind::Unusable, trouble_text(options.path, error)});
+    return std::unexpected(Problem{Problem::Kind::Unusable, trouble_text(path, error)});
   }
 }
 

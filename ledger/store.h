@@ -13,7 +13,8 @@
 //   ----------------  --------------------------------------------------------------------------------------------
 //   committed         done(Written::Committed), on the writer's thread
 //   disk refuses      what waits stays, in order, and is tried again (100 ms, doubling to 5 s); claims are answered
-//                     NoStore at once; figures().trouble says why
+//                     NoStore at once; figures().trouble says why, until a transaction succeeds (where nothing
+//                     waits, an empty one is tried)
 //   too much waits    the oldest is given up, counted by kind: done(Written::Lost)
 //   start             the file is checked; attempts that were open become "outcome unknown, possibly billed" and
 //                     their reserved money is charged; claims that were held become Unknown
