@@ -86,6 +86,7 @@ class Store::Impl {
   void commit_alone(std::vector<Op> batch);
   template <typename Work>
   void transact(Work work);
+  void prepare(Op& op) const;
   void execute(Op& op);
   void tell_committed(std::vector<Op>& batch);
   void put_back(std::vector<Op> batch);
@@ -236,6 +237,9 @@ void Store::Impl::give_up(Op op, const std::string& why) {
   if (const auto* open = std::get_if<OpenOp>(&op.what)) {
     ++figures_.lost_open_rows;
     what = "the open row of call " + open->call.id;
+  } else if (const auto* ended = std::get_if<AttemptEndedOp>(&op.what)) {
+    ++figures_.lost_open_rows;
+    what = "the ended attempts of call " + ended->call.id;
   } else if (const auto* end = std::get_if<EndOp>(&op.what)) {
     ++figures_.lost_endings;
     what = "the ending of call " + end->record.id;
@@ -379,14 +383,22 @@ void Store::Impl::transact(Work work) {
   if (listener) listener(told_event_);
 }
 
+/// What takes long and needs no transaction: nobody else can write while one is open.
+void Store::Impl::prepare(Op& op) const {
+  auto* end = std::get_if<EndOp>(&op.what);
+  if (end == nullptr || !end->once || !end->once->answer || !end->as_stored.empty()) return;
+  end->as_stored = claims_.as_stored(*end->once);
+}
+
 void Store::Impl::execute(Op& op) {
   if (op.said_later) return;
   if (auto* open = std::get_if<OpenOp>(&op.what)) {
     rows_.open(open->call, open->row, op.reserved);
+  } else if (const auto* ended = std::get_if<AttemptEndedOp>(&op.what)) {
+    rows_.attempt_ended(ended->call, op.reserved);
   } else if (auto* end = std::get_if<EndOp>(&op.what)) {
     rows_.end(end->record, op.reserved);
     if (!end->once) return;
-    if (end->once->answer && end->as_stored.empty()) end->as_stored = claims_.as_stored(*end->once);
     claims_.end(*end->once, end->as_stored, ms_of(options_.now()));
   } else if (auto* claim = std::get_if<ClaimOp>(&op.what)) {
     claim->answer = claims_.ask(claim->ask);
@@ -408,7 +420,7 @@ void Store::Impl::tell_committed(std::vector<Op>& batch) {
   {
     const std::scoped_lock lock(mutex_);
     for (const Op& op : batch) {
-      if (std::holds_alternative<OpenOp>(op.what)) ++figures_.rows;
+      if (std::holds_alternative<OpenOp>(op.what) || std::holds_alternative<AttemptEndedOp>(op.what)) ++figures_.rows;
       if (const auto* end = std::get_if<EndOp>(&op.what)) figures_.rows += 1 + end->record.attempts.size();
     }
   }
@@ -423,6 +435,7 @@ void Store::Impl::tell_committed(std::vector<Op>& batch) {
 void Store::Impl::commit(std::vector<Op> batch) {
   fold(batch);
   try {
+    for (Op& op : batch) prepare(op);
     transact([&] {
       for (Op& op : batch) execute(op);
     });
@@ -453,6 +466,7 @@ void Store::Impl::commit_alone(std::vector<Op> batch) {
     std::vector<Op> one;
     one.push_back(std::move(batch[i]));
     try {
+      prepare(one.front());
       transact([&] { execute(one.front()); });
       tell_committed(one);
     } catch (const SqlError& error) {
@@ -694,6 +708,13 @@ void Store::open_attempt(const OpenRow& row, Done done) {
   op.urgent = row.durable || done;
   op.what = std::move(open);
   op.done = std::move(done);
+  impl_->hand_over(std::move(op));
+}
+
+void Store::attempt_ended(const CallRecord& call) {
+  Op op;
+  op.urgent = false;
+  op.what = AttemptEndedOp{call};
   impl_->hand_over(std::move(op));
 }
 

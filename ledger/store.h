@@ -81,7 +81,7 @@ enum class Written : std::uint8_t { Committed, Lost };
 struct StoreFigures {
   std::uint64_t commits = 0;
   std::uint64_t rows = 0;            // Calls and attempts that were written.
-  std::uint64_t lost_open_rows = 0;  // Given up, by kind.
+  std::uint64_t lost_open_rows = 0;  // Given up, by kind; also ended attempts of calls that went on.
   std::uint64_t lost_endings = 0;
   std::uint64_t lost_others = 0;
   std::uint64_t failures = 0;          // Transactions that failed.
@@ -111,6 +111,8 @@ class Store {
 
   /// Copies what it needs of the row at once.
   void open_attempt(const OpenRow& row, Done done = {});
+  /// The call goes on; its attempts so far have ended. A later open_attempt() or end_call() says the same again.
+  void attempt_ended(const CallRecord& call);
   void end_call(const CallRecord& record, std::optional<OnceOutcome> once, Done done = {});
   void claim(ClaimAsk ask, std::function<void(ClaimAnswer)> answered);
   /// An answer that is not wanted any more (it was delivered), or a claim to be given up.
