@@ -629,6 +629,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       }
       hold_back(call, admitted.candidate, attempt.verdict.cls, TimePoint::max(), not_before);
     }
+    services.ledger.attempt_ended(record);
     failed = std::move(attempt);
     ask.again = true;
     ask.deadline = bounded();

@@ -27,7 +27,6 @@ constexpr std::size_t kPiece = 64 * 1024;
 constexpr milliseconds kAfterYou{20};
 constexpr milliseconds kStoreRetryAfter{1'000};
 constexpr milliseconds kSdkMaySleep{30'000};
-constexpr std::size_t kHiddenMax = 10'000;
 constexpr std::string_view kHeader = "Callgate-Idempotency";
 constexpr std::string_view kGone = "caller_gone";
 
@@ -389,6 +388,8 @@ task<bool> Once::claim(Story& story, const Call& call) {
   ask.tenant = call.tenant;
   ask.call_id = call.id;
   ask.lease = options_.lease;
+  ask.rerun = story.key.kind == Kind::Undelivered || call.fresh ||
+              options_.on_unknown == Config::Idempotency::OnUnknown::Rerun;
   bool forgot = false;
   for (;;) {
     ask.now = services_.runtime.wall_now();
@@ -399,12 +400,6 @@ task<bool> Once::claim(Story& story, const Call& call) {
     } catch (const std::exception&) {
       // As if there were none; the call's own row will say whether it is so.
     }
-    const auto hidden = hidden_.find(ask.scope);
-    const bool told =
-        hidden != hidden_.end() && answer.kind == ClaimAnswer::Kind::Held && answer.call_id == hidden->second.holder;
-    std::string earlier = answer.call_id;
-    if (hidden != hidden_.end() && hidden->second.holder == answer.call_id) earlier = hidden->second.earlier;
-    if (hidden != hidden_.end() && !told) hidden_.erase(hidden);
     const bool may_forget = call.fresh && !forgot;
     switch (answer.kind) {
       case ClaimAnswer::Kind::Ours:
@@ -423,16 +418,11 @@ task<bool> Once::claim(Story& story, const Call& call) {
         story.spool.replay(std::move(answer.answer));
         co_return false;
       case ClaimAnswer::Kind::Unknown:
-        if (story.key.kind == Kind::Undelivered || call.fresh ||
-            options_.on_unknown == Config::Idempotency::OnUnknown::Rerun) {
-          story.claimed = true;
-          story.how = "recovered";
-          count("recovered");
-          co_return true;
-        }
-        if (hidden_.size() >= kHiddenMax) hidden_.erase(hidden_.begin());
-        hidden_[ask.scope] = {earlier, call.id};
-        break;
+        if (!ask.rerun) break;
+        story.claimed = true;
+        story.how = "recovered";
+        count("recovered");
+        co_return true;
       case ClaimAnswer::Kind::OtherBody:
       case ClaimAnswer::Kind::Held:
         break;
@@ -440,7 +430,7 @@ task<bool> Once::claim(Story& story, const Call& call) {
         if (!refuse_without_store_) co_return true;
         break;
     }
-    if (may_forget && (answer.kind == ClaimAnswer::Kind::Stored || told)) {
+    if (may_forget && answer.kind == ClaimAnswer::Kind::Stored) {
       services_.ledger.forget_claim(ask.scope, answer.call_id);
       forgot = true;
       continue;
@@ -455,12 +445,12 @@ task<bool> Once::claim(Story& story, const Call& call) {
       error.message = "this Idempotency-Key was used for call " + answer.call_id +
                       ", which had another body or other version headers; a key is for one request alone";
       co_await say_no(story, call, std::move(error), "key_reused", std::nullopt);
-    } else if (answer.kind == ClaimAnswer::Kind::Unknown || told) {
+    } else if (answer.kind == ClaimAnswer::Kind::Unknown) {
       error.status = 502;
       error.cls = Class::Crash;
       error.code = "callgate_outcome_unknown";
       error.message =
-          "how call " + earlier +
+          "how call " + answer.call_id +
           " with this key ended is not known, or its answer was not kept, so it may have been paid; it is "
           "not made again (idempotency.on_unknown: fail). With Callgate-Fresh: true it is";
       co_await say_no(story, call, std::move(error), "outcome_unknown", std::nullopt);

@@ -132,11 +132,6 @@ class Once {
   std::multimap<TimePoint, std::weak_ptr<Story>> lingering_{};
   std::size_t lonely_ = 0;          // Under way, without a caller.
   std::uint64_t lonely_bytes_ = 0;  // Their requests'.
-  struct Hidden {
-    std::string earlier{};  // Whose outcome nobody knows.
-    std::string holder{};   // The claim on it, taken by a call that was told so.
-  };
-  std::map<ledger::Digest, Hidden> hidden_{};  // on_unknown: fail.
   std::optional<Signal> bell_{};
   bool watching_ = false;
   bool draining_ = false;

@@ -110,6 +110,8 @@ class Ledger {
   virtual void forget_claim(const ledger::Digest& scope, const std::string& call_id) = 0;
   /// Returns once the row is handed over; if it is to be durable, once it is committed.
   virtual task<void> open(const OpenRow& row) = 0;
+  /// A retry follows later; what is known of the attempts so far must not wait in memory until then.
+  virtual void attempt_ended(const CallRecord& record) = 0;
   /// Returns once the ending is committed; false: not in time, or not at all.
   virtual task<bool> end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) = 0;
 };

@@ -51,6 +51,8 @@ task<void> StoreLedger::open(const OpenRow& row) {
   (void)co_await WriteAwaited::told(awaited, runtime_, until);
 }
 
+void StoreLedger::attempt_ended(const CallRecord& record) { store_.attempt_ended(record); }
+
 task<bool> StoreLedger::end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) {
   auto awaited = std::make_shared<WriteAwaited>(io_);
   ++ended_;

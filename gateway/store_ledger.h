@@ -20,6 +20,7 @@ class StoreLedger final : public Ledger {
   task<ledger::ClaimAnswer> claim(ledger::ClaimAsk ask) override;
   void forget_claim(const ledger::Digest& scope, const std::string& call_id) override;
   task<void> open(const OpenRow& row) override;
+  void attempt_ended(const CallRecord& record) override;
   task<bool> end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) override;
 
   [[nodiscard]] std::uint64_t ended() const { return ended_; }

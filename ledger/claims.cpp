@@ -154,12 +154,20 @@ ClaimAnswer Claims::ask(const ClaimAsk& ask) {
     held.until = time_of(lease_end);
     return held;
   }
-  if (state != Stored) return take_over(Kind::Unknown);
+  const auto unknown = [&] {
+    if (ask.rerun) return take_over(Kind::Unknown);
+    select_.reset();
+    ClaimAnswer told;
+    told.kind = Kind::Unknown;
+    told.call_id = call_id;
+    return told;
+  };
+  if (state != Stored) return unknown();
 
   std::expected<StoredAnswer, std::string> stored = read(ask.scope, call_id);
   if (!stored) {
     ++figures_.unreadable;
-    return take_over(Kind::Unknown);
+    return unknown();
   }
   stored->status = static_cast<int>(select_.number(6));
   stored->stream = select_.number(7) != 0;

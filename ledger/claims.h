@@ -9,6 +9,7 @@
 //   outcome unknown (of a start)   Unknown, taken over             –
 //   stored, can be read            Stored; gone if it was for one  –
 //   stored, cannot be read         Unknown, taken over             –
+//   – each Unknown of these where `rerun` is false: told, and left as it is
 //   any, other fingerprint         OtherBody                       –
 //   any, expired                   as nothing                      –
 

@@ -1,5 +1,6 @@
 #include "ledger/ops.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
@@ -32,6 +33,7 @@ std::uint64_t bytes_of(const CallRecord& record) {
 std::uint64_t bytes_of(const Op& op) {
   std::uint64_t bytes = sizeof(Op);
   if (const auto* open = std::get_if<OpenOp>(&op.what)) bytes += bytes_of(open->call);
+  if (const auto* ended = std::get_if<AttemptEndedOp>(&op.what)) bytes += bytes_of(ended->call);
   if (const auto* end = std::get_if<EndOp>(&op.what)) {
     bytes += bytes_of(end->record);
     if (end->once && end->once->answer) {
@@ -49,6 +51,7 @@ namespace {
 
 const CallRecord* call_of(const Op& op) {
   if (const auto* open = std::get_if<OpenOp>(&op.what)) return &open->call;
+  if (const auto* ended = std::get_if<AttemptEndedOp>(&op.what)) return &ended->call;
   if (const auto* end = std::get_if<EndOp>(&op.what)) return &end->record;
   return nullptr;
 }
@@ -61,10 +64,15 @@ void fold(std::vector<Op>& batch) {
     const CallRecord* call = call_of(*op);
     if (call == nullptr) continue;
     const auto [found, is_last] = last.try_emplace(call->id, &*op);
+    if (is_last || std::holds_alternative<EndOp>(op->what)) continue;
     const auto* open = std::get_if<OpenOp>(&op->what);
-    if (is_last || open == nullptr) continue;
+    // An attempt whose end nobody told leaves no other trace than its opening.
+    if (open != nullptr) {
+      const auto& ended = call_of(*found->second)->attempts;
+      if (std::ranges::find(ended, open->row.attempt, &AttemptRow::number) == ended.end()) continue;
+    }
     op->said_later = true;
-    if (open->row.reserved) found->second->reserved.push_back({open->row.attempt, open->row.reserved->value});
+    if (open != nullptr && open->row.reserved) found->second->reserved.push_back({open->row.attempt, open->row.reserved->value});
   }
 }
 

@@ -19,6 +19,9 @@ struct OpenOp {
   CallRecord call{};
   OpenRow row{};
 };
+struct AttemptEndedOp {
+  CallRecord call{};  // As far as it has come.
+};
 struct EndOp {
   CallRecord record{};
   std::optional<OnceOutcome> once{};
@@ -41,13 +44,13 @@ struct GrantOp {
   GrantRow row{};
 };
 struct Op {
-  std::variant<OpenOp, EndOp, ClaimOp, ForgetOp, PauseOp, GrantOp> what{};
+  std::variant<OpenOp, AttemptEndedOp, EndOp, ClaimOp, ForgetOp, PauseOp, GrantOp> what{};
   Store::Done done{};
   std::uint64_t bytes = 0;
   std::uint64_t number = 0;  // In the order in which they were handed over.
   std::chrono::steady_clock::time_point since{};
   bool urgent = true;  // Somebody waits for it.
-  // As found in a batch: a later row of the same call, in the same transaction, says all that this one says but its
+  // As found in a batch: the last row of the same call, in the same transaction, says all that this one says but its
   // reservation, which that one is given.
   bool said_later = false;
   std::vector<Reservation> reserved{};
@@ -56,7 +59,7 @@ struct Op {
 /// About what it takes in memory.
 [[nodiscard]] std::uint64_t bytes_of(const CallRecord& record);
 [[nodiscard]] std::uint64_t bytes_of(const Op& op);
-/// Marks opens that are said later.
+/// Marks openings and ended attempts that are said later.
 void fold(std::vector<Op>& batch);
 /// Undoes it, where each op gets a transaction of its own.
 void unfold(std::vector<Op>& batch);

@@ -139,6 +139,7 @@ struct ClaimAsk {
   std::string call_id{};
   std::chrono::system_clock::time_point now{};
   std::chrono::milliseconds lease{60'000};
+  bool rerun = true;  // Where the answer is Unknown the claim is taken over; else it is left as it is.
 };
 
 /// A complete success, as it can be given again.
@@ -156,7 +157,8 @@ struct ClaimAnswer {
     Ours,       // Never seen, or given up: the claim is taken.
     Stored,     // `answer`.
     OtherBody,  // The key was used with another body or other headers.
-    /// It was begun and nobody knows how it ended (`call_id`), or its answer was not kept. The claim is taken over.
+    /// It was begun and nobody knows how it ended (`call_id`), or its answer was not kept. By ClaimAsk::rerun the
+    /// claim is taken over.
     Unknown,
     Held,     // Somebody else works on it, until `until` at most.
     NoStore,  // The store cannot say now.

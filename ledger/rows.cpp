@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "budget/price.h"
 #include "ledger/billed_names.h"
@@ -134,7 +135,7 @@ const std::string& model_of(const CallRecord& call, const AttemptRow& attempt) {
 
 std::optional<std::int64_t> nano(const std::optional<NanoUsd>& amount) {
   if (!amount) return std::nullopt;
-  return amount->value;
+  return std::clamp(amount->value, -kMostNano, kMostNano);
 }
 
 std::optional<std::string_view> unless_empty(std::string_view text) {
@@ -162,7 +163,7 @@ class Binder {
   int at_ = 1;
 };
 
-std::string ended_event(const CallRecord& record) {
+std::string ended_event(const CallRecord& record, std::int64_t lost_attempts) {
   std::string out;
   out.reserve(512);
   JsonObject object(out);
@@ -178,7 +179,7 @@ std::string ended_event(const CallRecord& record) {
   object.text("class", classifier::name_of(record.cls));
   if (!record.reason.empty()) object.text("reason", record.reason);
   object.number("status", record.status);
-  object.number("attempts", static_cast<std::int64_t>(record.attempts.size()));
+  object.number("attempts", static_cast<std::int64_t>(record.attempts.size()) + lost_attempts);
   if (record.cost) {
     object.text("cost_usd", budget::usd_text(*record.cost));
   } else {
@@ -226,22 +227,39 @@ Rows::Rows(Database& database)
       open_attempt_(database, kOpenAttempt),
       end_call_(database, kEndCall),
       end_attempt_(database, kEndAttempt),
+      last_attempt_(database, "SELECT max(number) FROM attempts WHERE call_id = ?"),
+      lost_attempts_(database,
+                     "SELECT number, upstream, model, reserved_nano FROM attempts WHERE call_id = ? AND state = 0"),
       add_spend_(database, kAddSpend),
       add_run_(database, kAddRun),
       add_event_(database, "INSERT INTO events(at_ms, type, tenant, data) VALUES (?, ?, ?, ?)"),
       last_event_(database.number("SELECT max(seq) FROM events").value_or(0)),
       last_committed_(last_event_) {}
 
-void Rows::open(const CallRecord& call, const OpenRow& row, std::span<const Reservation> reserved) {
+void Rows::open_call(const CallRecord& call, std::string_view upstream, int attempts) {
   Binder bind(open_call_);
   bind(call.id)(ms_of(call.began))(call.tenant)(static_cast<int>(call.lane))(call.run_id)(call.queue)(call.labels);
-  bind(call.route)(row.upstream)(call.dialect)(call.operation)(call.method)(call.path)(call.model)(call.stream);
-  bind(call.sdk_retry)(call.idempotency_key)(row.attempt);
+  bind(call.route)(upstream)(call.dialect)(call.operation)(call.method)(call.path)(call.model)(call.stream);
+  bind(call.sdk_retry)(call.idempotency_key)(attempts);
   open_call_.run();
+}
 
+void Rows::attempt_ended(const CallRecord& call, std::span<const Reservation> reserved) {
+  if (call.attempts.empty()) return;
+  const AttemptRow& last = call.attempts.back();
+  open_call(call, last.upstream, last.number);
   std::vector<Line> lines;
   std::int64_t charged = 0;
   end_attempts(call, false, reserved, lines, charged);
+  add(call, lines);
+  if (charged != 0) add_to_run(call.tenant, call.run_id, charged, end_of(call, last));
+}
+
+void Rows::open(const CallRecord& call, const OpenRow& row, std::span<const Reservation> reserved) {
+  open_call(call, row.upstream, row.attempt);
+  std::vector<Line> lines;
+  std::int64_t charged = 0;
+  end_attempts(call, true, reserved, lines, charged);
   add(call, lines);
   if (charged != 0) add_to_run(call.tenant, call.run_id, charged, ms_of(row.began));
 
@@ -251,8 +269,16 @@ void Rows::open(const CallRecord& call, const OpenRow& row, std::span<const Rese
   open_attempt_.run();
 }
 
-void Rows::end_attempts(const CallRecord& call, bool ended, std::span<const Reservation> reserved,
+/// `followed`: one that is about to begin comes after the last of them.
+void Rows::end_attempts(const CallRecord& call, bool followed, std::span<const Reservation> reserved,
                         std::vector<Line>& lines, std::int64_t& charged) {
+  // The last one of those that are written was not counted as one that another follows.
+  std::int64_t last_written = 0;
+  if (call.attempts.size() + (followed ? 1 : 0) >= 2) {
+    last_attempt_.bind(1, call.id);
+    if (last_attempt_.step()) last_written = last_attempt_.number(0);
+    last_attempt_.reset();
+  }
   for (std::size_t i = 0; i < call.attempts.size(); ++i) {
     const AttemptRow& a = call.attempts[i];
     const std::string& model = model_of(call, a);
@@ -278,13 +304,19 @@ void Rows::end_attempts(const CallRecord& call, bool ended, std::span<const Rese
     bind(unless_empty(a.usage.service_tier))(unless_empty(a.usage.speed))(unless_empty(a.usage.inference_geo));
     bind(nano(a.cost))(unless_empty(a.cost_source))(unless_empty(a.cost_tier))(unless_empty(a.prices));
     bind(nano(a.charged));
-    bind(known != reserved.end() ? std::optional<std::int64_t>{known->nano} : std::nullopt);
+    bind(known != reserved.end() ? nano(NanoUsd{known->nano}) : std::nullopt);
     end_attempt_.run();
-    // Written with the opening of the one behind it, and counted then.
-    if (database_.changes() == 0) continue;
+    const bool is_followed = followed || i + 1 < call.attempts.size();
+    // Written before, and counted then.
+    if (database_.changes() == 0) {
+      if (is_followed && a.number == last_written) {
+        ledger::add(Line::of(lines, ended_ms, a.upstream, model).sums.retry_nano, nano(a.cost).value_or(0));
+      }
+      continue;
+    }
 
     AttemptSpend spend;
-    spend.followed = !ended || i + 1 < call.attempts.size();
+    spend.followed = is_followed;
     spend.call_answered = true;  // Whether it is not, is known at its end.
     spend.possibly_billed = a.possibly_billed;
     spend.used = tokens.has_value() || !billed.empty();
@@ -292,17 +324,43 @@ void Rows::end_attempts(const CallRecord& call, bool ended, std::span<const Rese
     spend.cost_source = a.cost_source;
     spend.input = count(&TokenCounts::input).value_or(0);
     spend.cached_input = count(&TokenCounts::cached_input).value_or(0);
-    spend.cache_write =
-        count(&TokenCounts::cache_write_5m).value_or(0) + count(&TokenCounts::cache_write_1h).value_or(0);
+    spend.cache_write = count(&TokenCounts::cache_write_5m).value_or(0);
+    ledger::add(spend.cache_write, count(&TokenCounts::cache_write_1h).value_or(0));
     spend.output = count(&TokenCounts::output).value_or(0);
     spend.reasoning = count(&TokenCounts::reasoning).value_or(0);
     spend.cost_nano = nano(a.cost);
     spend.charged_nano = nano(a.charged);
     Line& line = Line::of(lines, ended_ms, a.upstream, model);
     ledger::add(line.sums, spend);
-    line.charged += spend.charged_nano.value_or(0);
-    charged += spend.charged_nano.value_or(0);
+    ledger::add(line.charged, spend.charged_nano.value_or(0));
+    ledger::add(charged, spend.charged_nano.value_or(0));
   }
+}
+
+/// Returns how many there were.
+std::int64_t Rows::end_lost_attempts(const CallRecord& call, std::vector<Line>& lines, std::int64_t& charged) {
+  const std::int64_t ended_ms = ms_of(call.ended);
+  std::int64_t found = 0;
+  lost_attempts_.bind(1, call.id);
+  while (lost_attempts_.step()) {
+    ++found;
+    AttemptSpend spend;
+    spend.possibly_billed = true;
+    spend.tokens_from = "unknown";
+    spend.charged_nano = lost_attempts_.number(3);
+    Line& line = Line::of(lines, ended_ms, lost_attempts_.text(1), lost_attempts_.text(2));
+    ledger::add(line.sums, spend);
+    ledger::add(line.charged, *spend.charged_nano);
+    ledger::add(charged, *spend.charged_nano);
+  }
+  if (found == 0) return 0;
+  Statement end(database_,
+                "UPDATE attempts SET state = 2, ended_ms = ?, possibly_billed = 1, class = 'internal', "
+                "tokens_from = 'unknown', charged_nano = reserved_nano WHERE call_id = ? AND state = 0");
+  end.bind(1, ended_ms).bind(2, call.id).run();
+  Statement count(database_, "UPDATE calls SET attempts = attempts + ? WHERE id = ?");
+  count.bind(1, found).bind(2, call.id).run();
+  return found;
 }
 
 bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) {
@@ -323,12 +381,13 @@ bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) 
 
   std::vector<Line> lines;
   std::int64_t charged = 0;
-  end_attempts(record, true, reserved, lines, charged);
+  end_attempts(record, false, reserved, lines, charged);
+  const std::int64_t lost = end_lost_attempts(record, lines, charged);
   const bool answered = record.outcome == Outcome::Answered;
   if (!answered) {
     for (const AttemptRow& a : record.attempts) {
       Line& line = Line::of(lines, end_of(record, a), a.upstream, model_of(record, a));
-      line.sums.failed_nano += a.cost.value_or(NanoUsd{}).value;
+      ledger::add(line.sums.failed_nano, nano(a.cost).value_or(0));
     }
   }
   const bool tried = !record.attempts.empty();
@@ -338,10 +397,10 @@ bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) 
                         tried ? model_of(record, record.attempts.back()) : record.model);
   ++line.sums.calls;
   line.sums.answered += answered ? 1 : 0;
-  line.sums.saved_nano += record.saved.value_or(NanoUsd{}).value;
+  ledger::add(line.sums.saved_nano, nano(record.saved).value_or(0));
   add(record, lines);
-  if (tried) add_to_run(record.tenant, record.run_id, charged, ended_ms);
-  event(ended_ms, "call.ended", record.tenant, ended_event(record));
+  if (tried || lost > 0) add_to_run(record.tenant, record.run_id, charged, ended_ms);
+  event(ended_ms, "call.ended", record.tenant, ended_event(record, lost));
   return true;
 }
 
@@ -416,8 +475,8 @@ std::uint64_t Rows::close_unknown(std::int64_t now_ms) {
       Line& line = Line::of(lines, was_open ? now_ms : attempts.number(2), call.upstream, call.model);
       if (!was_open) {
         if (!attempts.is_null(5)) {
-          cost = cost.value_or(0) + attempts.number(5);
-          line.sums.failed_nano += attempts.number(5);
+          ledger::add(cost.emplace(cost.value_or(0)), attempts.number(5));
+          ledger::add(line.sums.failed_nano, attempts.number(5));
         }
         continue;
       }
@@ -428,9 +487,9 @@ std::uint64_t Rows::close_unknown(std::int64_t now_ms) {
       spend.tokens_from = "unknown";
       spend.charged_nano = reservation;
       ledger::add(line.sums, spend);
-      line.charged += reservation;
-      charged += reservation;
-      if (!attempts.is_null(6)) reserved = reserved.value_or(0) + reservation;
+      ledger::add(line.charged, reservation);
+      ledger::add(charged, reservation);
+      if (!attempts.is_null(6)) ledger::add(reserved.emplace(reserved.value_or(0)), reservation);
     }
     ++Line::of(lines, now_ms, call.upstream, call.model).sums.calls;
     end_attempts.bind(1, now_ms).bind(2, call.id).run();
@@ -493,18 +552,29 @@ std::uint64_t Rows::forget_calls(std::int64_t older_than_ms, int most) {
 }
 
 std::uint64_t Rows::forget_runs(std::int64_t older_than_ms, int most) {
-  Statement runs(database_,
-                 "DELETE FROM spend_by_run WHERE (tenant, run_id) IN "
-                 "(SELECT tenant, run_id FROM spend_by_run WHERE last_ms < ? LIMIT ?)");
-  runs.bind(1, older_than_ms).bind(2, most).run();
-  return static_cast<std::uint64_t>(database_.changes());
+  Statement oldest(database_, "SELECT tenant, run_id FROM spend_by_run WHERE last_ms < ? LIMIT ?");
+  oldest.bind(1, older_than_ms).bind(2, most);
+  std::vector<std::pair<std::string, std::string>> runs;
+  while (oldest.step()) runs.emplace_back(oldest.text(0), oldest.text(1));
+  Statement run(database_, "DELETE FROM spend_by_run WHERE tenant = ? AND run_id = ?");
+  Statement grants(database_, "DELETE FROM grants WHERE tenant = ? AND run_id = ? AND run_id <> ''");
+  for (const auto& [tenant, run_id] : runs) {
+    run.bind(1, tenant).bind(2, run_id).run();
+    grants.bind(1, tenant).bind(2, run_id).run();
+  }
+  return runs.size();
 }
 
 std::uint64_t Rows::forget_events(std::int64_t older_than_ms, int most) {
-  Statement events(database_,
-                   "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at_ms < ? AND seq < ? "
-                   "ORDER BY seq LIMIT ?)");
-  events.bind(1, older_than_ms).bind(2, last_event_).bind(3, most).run();
+  // They stand in the order in which they came, so those that are old come first and no index by time is needed.
+  Statement first(database_, "SELECT seq, at_ms FROM events WHERE seq < ? ORDER BY seq LIMIT ?");
+  first.bind(1, last_event_).bind(2, most);
+  std::int64_t last_old = 0;
+  while (first.step() && first.number(1) < older_than_ms) last_old = first.number(0);
+  first.reset();
+  if (last_old == 0) return 0;
+  Statement events(database_, "DELETE FROM events WHERE seq <= ?");
+  events.bind(1, last_old).run();
   return static_cast<std::uint64_t>(database_.changes());
 }
 

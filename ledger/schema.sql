@@ -65,8 +65,10 @@ CREATE TABLE idempotency (
   call_id TEXT NOT NULL, claimed_ms INTEGER NOT NULL, lease_until_ms INTEGER,
   expires_ms INTEGER, used_ms INTEGER, give_once INTEGER NOT NULL DEFAULT 0,
   status INTEGER, stream INTEGER, cost_nano INTEGER,
-  body BLOB,                          -- Head and body (ledger/pack.h), sealed where a key is set; NULL: not on disk.
-  bytes INTEGER NOT NULL DEFAULT 0    -- Of body and row as they count against idempotency.max_bytes.
+  bytes INTEGER NOT NULL DEFAULT 0,   -- Of body and row as they count against idempotency.max_bytes.
+  -- Head and body (ledger/pack.h), sealed where a key is set; NULL: not on disk. The last column, since whatever
+  -- stood behind it would be read through all of its pages.
+  body BLOB
 );
 CREATE INDEX idempotency_key ON idempotency(key);
 CREATE INDEX idempotency_expires ON idempotency(expires_ms) WHERE expires_ms IS NOT NULL;
@@ -77,12 +79,14 @@ CREATE TABLE events (
   seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,
   type TEXT NOT NULL, tenant TEXT NOT NULL, data TEXT NOT NULL
 );
+CREATE INDEX events_by_tenant ON events(tenant, seq);
 
 CREATE TABLE pauses (what TEXT NOT NULL, name TEXT NOT NULL, until_ms INTEGER, PRIMARY KEY (what, name)) WITHOUT ROWID;
 CREATE TABLE grants (
   seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, tenant TEXT NOT NULL, period TEXT NOT NULL, run_id TEXT NOT NULL,
   amount_nano INTEGER NOT NULL
 );
+CREATE INDEX grants_by_run ON grants(tenant, run_id) WHERE run_id <> '';
 
 -- How far retention has come: of what was removed from a table, the latest end.
 CREATE TABLE removed (what TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID;

@@ -15,6 +15,7 @@
 #include "ledger/file.h"
 #include "ledger/ops.h"
 #include "ledger/rows.h"
+#include "ledger/schema.h"
 #include "ledger/sql.h"
 
 namespace ledger {
@@ -85,6 +86,7 @@ class Store::Impl {
   void commit_alone(std::vector<Op> batch);
   template <typename Work>
   void transact(Work work);
+  void prepare(Op& op) const;
   void execute(Op& op);
   void tell_committed(std::vector<Op>& batch);
   void put_back(std::vector<Op> batch);
@@ -235,6 +237,9 @@ void Store::Impl::give_up(Op op, const std::string& why) {
   if (const auto* open = std::get_if<OpenOp>(&op.what)) {
     ++figures_.lost_open_rows;
     what = "the open row of call " + open->call.id;
+  } else if (const auto* ended = std::get_if<AttemptEndedOp>(&op.what)) {
+    ++figures_.lost_open_rows;
+    what = "the ended attempts of call " + ended->call.id;
   } else if (const auto* end = std::get_if<EndOp>(&op.what)) {
     ++figures_.lost_endings;
     what = "the ending of call " + end->record.id;
@@ -300,7 +305,8 @@ std::vector<Op> Store::Impl::take() {
   std::unique_lock lock(mutex_);
   milliseconds until_look = claims_.holds_any() ? kTick : kIdleTick;
   if (more_to_remove_ || claims_.over()) until_look = kTidyStep;
-  const steady_clock::time_point look_at = steady_clock::now() + until_look;
+  steady_clock::time_point look_at = steady_clock::now() + until_look;
+  if (retry_at_) look_at = std::min(look_at, *retry_at_);
   for (;;) {
     for (const auto& [scope, call_id] : abandoned_) claims_.abandon(scope, call_id);
     abandoned_.clear();
@@ -377,14 +383,22 @@ void Store::Impl::transact(Work work) {
   if (listener) listener(told_event_);
 }
 
+/// What takes long and needs no transaction: nobody else can write while one is open.
+void Store::Impl::prepare(Op& op) const {
+  auto* end = std::get_if<EndOp>(&op.what);
+  if (end == nullptr || !end->once || !end->once->answer || !end->as_stored.empty()) return;
+  end->as_stored = claims_.as_stored(*end->once);
+}
+
 void Store::Impl::execute(Op& op) {
   if (op.said_later) return;
   if (auto* open = std::get_if<OpenOp>(&op.what)) {
     rows_.open(open->call, open->row, op.reserved);
+  } else if (const auto* ended = std::get_if<AttemptEndedOp>(&op.what)) {
+    rows_.attempt_ended(ended->call, op.reserved);
   } else if (auto* end = std::get_if<EndOp>(&op.what)) {
     rows_.end(end->record, op.reserved);
     if (!end->once) return;
-    if (end->once->answer && end->as_stored.empty()) end->as_stored = claims_.as_stored(*end->once);
     claims_.end(*end->once, end->as_stored, ms_of(options_.now()));
   } else if (auto* claim = std::get_if<ClaimOp>(&op.what)) {
     claim->answer = claims_.ask(claim->ask);
@@ -406,7 +420,7 @@ void Store::Impl::tell_committed(std::vector<Op>& batch) {
   {
     const std::scoped_lock lock(mutex_);
     for (const Op& op : batch) {
-      if (std::holds_alternative<OpenOp>(op.what)) ++figures_.rows;
+      if (std::holds_alternative<OpenOp>(op.what) || std::holds_alternative<AttemptEndedOp>(op.what)) ++figures_.rows;
       if (const auto* end = std::get_if<EndOp>(&op.what)) figures_.rows += 1 + end->record.attempts.size();
     }
   }
@@ -421,6 +435,7 @@ void Store::Impl::tell_committed(std::vector<Op>& batch) {
 void Store::Impl::commit(std::vector<Op> batch) {
   fold(batch);
   try {
+    for (Op& op : batch) prepare(op);
     transact([&] {
       for (Op& op : batch) execute(op);
     });
@@ -451,6 +466,7 @@ void Store::Impl::commit_alone(std::vector<Op> batch) {
     std::vector<Op> one;
     one.push_back(std::move(batch[i]));
     try {
+      prepare(one.front());
       transact([&] { execute(one.front()); });
       tell_committed(one);
     } catch (const SqlError& error) {
@@ -515,19 +531,24 @@ void Store::Impl::put_back(std::vector<Op> batch) {
 // --- keeping order -------------------------------------------------------------------------------------------------
 
 void Store::Impl::tidy() {
+  bool probe = false;  // Whether the disk is well again, where no row waits that would tell.
   {
     const std::scoped_lock lock(mutex_);
-    if (in_trouble() || stop_at_) return;
+    if (stop_at_) return;
+    if (in_trouble() && steady_clock::now() < *retry_at_) return;
+    probe = in_trouble();
   }
   const std::int64_t now = ms_of(options_.now());
   const bool due = more_to_remove_ || claims_.over() || now - tidied_ms_ >= kTidyEveryMs || now < tidied_ms_;
   more_to_remove_ = due;  // Too early after the last step, it is looked at again soon.
   const bool step = due && steady_clock::now() >= next_step_;
   const bool renew = claims_.to_renew(now);
-  if (!step && !renew) return;
+  if (!step && !renew && !probe) return;
   try {
     bool more = false;
     transact([&] {
+      // A commit of nothing would not touch the disk.
+      if (probe) database_.run("PRAGMA user_version = " + std::to_string(kSchemaVersion));
       if (renew) claims_.renew(now);
       if (!step) return;
       const std::int64_t calls = now - options_.retention.calls.count();
@@ -666,12 +687,13 @@ StoreFigures Store::Impl::figures() const {
 
 std::expected<std::unique_ptr<Store>, Problem> Store::open(StoreOptions options) {
   assert(options.now);
+  const std::string path = options.path;
   std::expected<OpenFile, Problem> file = open_file(options);
   if (!file) return std::unexpected(file.error());
   try {
     return std::unique_ptr<Store>(new Store(std::make_unique<Impl>(std::move(options), std::move(*file))));
   } catch (const SqlError& error) {
-    return std::unexpected(Problem{Problem::Kind::Unusable, trouble_text(options.path, error)});
+    return std::unexpected(Problem{Problem::Kind::Unusable, trouble_text(path, error)});
   }
 }
 
@@ -686,6 +708,13 @@ void Store::open_attempt(const OpenRow& row, Done done) {
   op.urgent = row.durable || done;
   op.what = std::move(open);
   op.done = std::move(done);
+  impl_->hand_over(std::move(op));
+}
+
+void Store::attempt_ended(const CallRecord& call) {
+  Op op;
+  op.urgent = false;
+  op.what = AttemptEndedOp{call};
   impl_->hand_over(std::move(op));
 }
 

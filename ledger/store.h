@@ -13,7 +13,8 @@
 //   ----------------  --------------------------------------------------------------------------------------------
 //   committed         done(Written::Committed), on the writer's thread
 //   disk refuses      what waits stays, in order, and is tried again (100 ms, doubling to 5 s); claims are answered
-//                     NoStore at once; figures().trouble says why
+//                     NoStore at once; figures().trouble says why, until a transaction succeeds (where nothing
+//                     waits, an empty one is tried)
 //   too much waits    the oldest is given up, counted by kind: done(Written::Lost)
 //   start             the file is checked; attempts that were open become "outcome unknown, possibly billed" and
 //                     their reserved money is charged; claims that were held become Unknown
@@ -80,7 +81,7 @@ enum class Written : std::uint8_t { Committed, Lost };
 struct StoreFigures {
   std::uint64_t commits = 0;
   std::uint64_t rows = 0;            // Calls and attempts that were written.
-  std::uint64_t lost_open_rows = 0;  // Given up, by kind.
+  std::uint64_t lost_open_rows = 0;  // Given up, by kind; also ended attempts of calls that went on.
   std::uint64_t lost_endings = 0;
   std::uint64_t lost_others = 0;
   std::uint64_t failures = 0;          // Transactions that failed.
@@ -110,6 +111,8 @@ class Store {
 
   /// Copies what it needs of the row at once.
   void open_attempt(const OpenRow& row, Done done = {});
+  /// The call goes on; its attempts so far have ended. A later open_attempt() or end_call() says the same again.
+  void attempt_ended(const CallRecord& call);
   void end_call(const CallRecord& record, std::optional<OnceOutcome> once, Done done = {});
   void claim(ClaimAsk ask, std::function<void(ClaimAnswer)> answered);
   /// An answer that is not wanted any more (it was delivered), or a claim to be given up.

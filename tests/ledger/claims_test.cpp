@@ -130,6 +130,23 @@ TEST_P(ClaimsTest, a_claim_whose_process_died_is_unknown_and_taken_over) {
   EXPECT_EQ(ask(1, 4).kind, Kind::Stored);
 }
 
+TEST_P(ClaimsTest, a_job_that_is_not_to_be_run_again_is_told_unknown_each_time_until_one_runs_it_again) {
+  ASSERT_EQ(ask(1, 1).kind, Kind::Ours);
+  store_.reset();
+  open();
+  for (int number = 2; number <= 4; ++number) {
+    ClaimAsk asked = asking(1, clock_, number);
+    asked.rerun = false;
+    const ClaimAnswer told = claimed(*store_, asked);
+    EXPECT_EQ(told.kind, Kind::Unknown);
+    EXPECT_EQ(told.call_id, id_of(1));
+    store_.reset();
+    open();
+  }
+  EXPECT_EQ(ask(1, 5).kind, Kind::Unknown);
+  EXPECT_EQ(ask(1, 6).kind, Kind::Held) << "the fifth has taken it over";
+}
+
 TEST_P(ClaimsTest, answers_outlive_the_process_where_they_are_on_disk) {
   ASSERT_EQ(ask(1, 1).kind, Kind::Ours);
   ASSERT_EQ(ended(*store_, answered(1), outcome(1, 1, answer())), Written::Committed);

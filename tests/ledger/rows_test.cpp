@@ -1,6 +1,7 @@
 // Goal: what is told of calls stands in the tables whole, and the sums are those of the rows.
 
 #include "ledger/care.h"
+#include "ledger/rows.h"
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
@@ -141,6 +142,96 @@ TEST_F(RowsTest, a_new_attempt_ends_the_one_before_in_one_transaction_and_each_c
   EXPECT_EQ(number(path_, "SELECT count(*) FROM events"), 1);
 }
 
+TEST_F(RowsTest, an_attempt_that_ended_is_written_before_the_next_one_begins_and_is_then_a_retry) {
+  CallRecord record = call(1);
+  record.run_id = "r";
+  ASSERT_EQ(begun(*store_, opening(record)), Written::Committed);
+  record.attempts.push_back(attempt(record, 1, 300));
+  store_->attempt_ended(record);
+  ASSERT_TRUE(store_->flush(kPatience));
+  const auto sums = [&] {
+    return text(path_, "SELECT json_array(calls, attempts, cost_nano, retry_nano, charged_nano) FROM spend_by_period");
+  };
+  EXPECT_EQ(number(path_, "SELECT state FROM attempts"), 1);
+  EXPECT_EQ(number(path_, "SELECT state FROM calls"), 0);
+  EXPECT_EQ(sums(), "[0,1,300,0,300]");
+  EXPECT_EQ(number(path_, "SELECT charged_nano FROM spend_by_run"), 300);
+  ASSERT_EQ(begun(*store_, opening(record, 2)), Written::Committed);
+  ASSERT_EQ(begun(*store_, opening(record, 2)), Written::Committed);
+  EXPECT_EQ(sums(), "[0,1,300,300,300]") << "once, however often it is said";
+  record.attempts.push_back(attempt(record, 2, 40));
+  record.ended = kNoon + 1s;
+  store_->attempt_ended(record);
+  ASSERT_EQ(ended(*store_, record), Written::Committed);
+  store_->attempt_ended(record);
+  ASSERT_TRUE(store_->flush(kPatience));
+  EXPECT_EQ(sums(), "[1,2,340,300,340]");
+  EXPECT_EQ(number(path_, "SELECT charged_nano FROM spend_by_run"), 340);
+  EXPECT_EQ(number(path_, "SELECT count(*) FROM calls WHERE state = 1"), 1);
+}
+
+TEST_F(RowsTest, an_attempt_that_ended_is_the_same_rows_in_one_transaction) {
+  for (int i = 0; i < 50; ++i) {
+    CallRecord record = call(i);
+    store_->open_attempt(opening(record, 1, 7'000));
+    record.attempts.push_back(attempt(record, 1, 300));
+    store_->attempt_ended(record);
+    store_->open_attempt(opening(record, 2, 8'000));
+    record.attempts.push_back(attempt(record, 2, 40));
+    record.ended = kNoon + 1s;
+    store_->end_call(record, std::nullopt);
+  }
+  ASSERT_TRUE(store_->flush(kPatience));
+  EXPECT_EQ(number(path_, "SELECT sum(reserved_nano) FROM attempts WHERE state = 1"), 50 * 15'000);
+  EXPECT_EQ(text(path_, "SELECT json_array(calls, attempts, cost_nano, retry_nano) FROM spend_by_period"),
+            "[50,100,17000,15000]");
+}
+
+TEST_F(RowsTest, an_attempt_that_something_of_ours_lost_ends_with_its_call) {
+  for (const bool in_one_transaction : {false, true}) {
+    CallRecord record = call(in_one_transaction ? 2 : 1);
+    record.run_id = in_one_transaction ? "two" : "one";
+    store_->open_attempt(opening(record, 1));
+    record.attempts.push_back(attempt(record, 1, 300));
+    store_->open_attempt(opening(record, 2, 9'000));
+    if (!in_one_transaction) ASSERT_TRUE(store_->flush(kPatience));
+    record.cls = classifier::Class::Internal;
+    record.ended = kNoon + 1s;
+    ASSERT_EQ(ended(*store_, record), Written::Committed);
+    ASSERT_EQ(ended(*store_, record), Written::Committed);
+  }
+  EXPECT_EQ(number(path_, "SELECT count(*) FROM attempts WHERE state = 0"), 0);
+  EXPECT_EQ(text(path_,
+                 "SELECT json_group_array(json_array(number, class, possibly_billed, charged_nano)) FROM attempts "
+                 "WHERE state = 2"),
+            R"([[2,"internal",1,9000],[2,"internal",1,9000]])");
+  EXPECT_EQ(number(path_, "SELECT sum(attempts) FROM calls WHERE state = 1"), 4);
+  EXPECT_EQ(text(path_, "SELECT json_array(calls, attempts, cost_nano, retry_nano, possibly_billed_nano, charged_nano) "
+                        "FROM spend_by_period"),
+            "[2,4,600,600,18000,18600]");
+  EXPECT_EQ(number(path_, "SELECT min(charged_nano) FROM spend_by_run"), 9'300);
+  EXPECT_EQ(ledger::check(path_), std::vector<std::string>{});
+}
+
+TEST_F(RowsTest, absurd_amounts_are_cut_so_that_sums_stay_numbers) {
+  for (int i = 0; i < 40; ++i) {
+    CallRecord record = call(i);
+    record.run_id = "r";
+    store_->open_attempt(opening(record, 1, INT64_MAX));
+    for (int n = 1; n <= 2; ++n) record.attempts.push_back(attempt(record, n, INT64_MAX));
+    record.cost = record.saved = budget::NanoUsd{INT64_MAX};
+    record.ended = kNoon + 1s;
+    store_->end_call(record, std::nullopt);
+  }
+  ASSERT_TRUE(store_->flush(kPatience));
+  EXPECT_EQ(store_->figures().failures, 0U);
+  EXPECT_EQ(number(path_, "SELECT sum(charged_nano) FROM attempts"), 80 * ledger::kMostNano);
+  EXPECT_EQ(number(path_, "SELECT max(reserved_nano) FROM attempts"), ledger::kMostNano);
+  EXPECT_EQ(number(path_, "SELECT charged_nano FROM spend_by_run"), 80 * ledger::kMostNano);
+  EXPECT_EQ(text(path_, "SELECT json_array(typeof(charged_nano), cost_nano, saved_nano) FROM spend_by_period"),
+            R"(["integer",80000000000000000,40000000000000000])");
+}
+
 TEST_F(RowsTest, an_ending_whose_opening_was_lost_is_whole) {
   CallRecord record = answered(1);
   record.attempts.insert(record.attempts.begin(), attempt(record, 1, 7));
@@ -259,6 +350,9 @@ TEST_F(RowsTest, old_calls_events_and_runs_go_in_small_steps_and_the_sums_stay) 
     record.run_id = "old";
     store_->end_call(record, std::nullopt);
   }
+  store_->remember_grant({ledger::ms_of(kNoon), "acme", "", "old", 500});
+  store_->remember_grant({ledger::ms_of(kNoon), "acme", "", "young", 500});
+  store_->remember_grant({ledger::ms_of(kNoon), "acme", "2026-11", "", 500});
   ASSERT_TRUE(store_->flush(kPatience));
   clock_.forward(std::chrono::hours{24 * 91});
   // The writer looks at it after the next thing that it writes.
@@ -269,6 +363,7 @@ TEST_F(RowsTest, old_calls_events_and_runs_go_in_small_steps_and_the_sums_stay) 
   EXPECT_TRUE(eventually([&] { return number(path_, "SELECT count(*) FROM attempts") == 1; }));
   EXPECT_TRUE(eventually([&] { return number(path_, "SELECT count(*) FROM events") == 1; }));
   EXPECT_TRUE(eventually([&] { return text(path_, "SELECT group_concat(run_id) FROM spend_by_run") == "young"; }));
+  EXPECT_EQ(text(path_, "SELECT group_concat(run_id, '|') FROM (SELECT run_id FROM grants ORDER BY run_id)"), "|young");
   EXPECT_EQ(number(path_, "SELECT sum(calls) FROM spend_by_period"), kCalls + 1);
   EXPECT_EQ(number(path_, "SELECT max(seq) FROM events"), kCalls + 1) << "numbers of events are never given again";
 }

@@ -73,6 +73,24 @@ TEST_F(StartTest, what_was_open_is_unknown_charged_at_its_reservation_and_told) 
   EXPECT_EQ(store->figures().unknown_outcomes, 0U) << "once is enough";
 }
 
+TEST_F(StartTest, an_attempt_that_had_ended_before_the_kill_is_charged_as_it_was_told) {
+  {
+    auto store = opened(options_at(path_, clock_));
+    CallRecord record = call(1);
+    record.run_id = "r";
+    store->open_attempt(opening(record, 1, 9'000));
+    record.attempts.push_back(attempt(record, 1, 300));
+    store->attempt_ended(record);
+  }
+  auto store = opened(options_at(path_, clock_));
+  EXPECT_EQ(store->figures().unknown_outcomes, 0U);
+  EXPECT_EQ(text(path_, "SELECT json_array(state, attempts, cost_nano) FROM calls"), "[2,1,300]");
+  EXPECT_EQ(text(path_, "SELECT json_array(state, possibly_billed, charged_nano) FROM attempts"), "[1,0,300]");
+  EXPECT_EQ(number(path_, "SELECT charged_nano FROM spend_by_run"), 300);
+  EXPECT_EQ(text(path_, "SELECT json_array(sum(calls), sum(charged_nano), sum(retry_nano)) FROM spend_by_period"),
+            "[1,300,0]");
+}
+
 TEST_F(StartTest, a_second_one_is_refused_and_told_by_whom) {
   auto store = opened(options());
   expect_refused(Kind::InUse, std::to_string(getpid()));

@@ -241,6 +241,44 @@ TEST_F(FaultsTest, a_full_disk_is_waited_out) {
   EXPECT_EQ(ledger::check(path_), std::vector<std::string>{});
 }
 
+TEST_F(FaultsTest, trouble_ends_by_itself_where_nothing_waits_to_be_written) {
+  auto store = opened(options_at(path_, clock_));
+  ASSERT_EQ(ended(*store, answered(0)), Written::Committed);
+  {
+    Database other(path_, Database::Open::Write);
+    const ledger::Transaction lock(other, ledger::Transaction::Kind::Write);
+    // Its claim is answered, so nothing is left that would try again.
+    ASSERT_EQ(claimed(*store, asking(1, clock_, 1)).kind, ClaimAnswer::Kind::NoStore);
+    ASSERT_NE(store->figures().trouble, "");
+    const std::uint64_t failures = store->figures().failures;
+    ASSERT_TRUE(eventually([&] { return store->figures().failures > failures; })) << "it is tried again";
+    EXPECT_NE(store->figures().trouble, "") << "and found to be as it was";
+    EXPECT_EQ(store->figures().waiting, 0U);
+  }
+  EXPECT_TRUE(eventually([&] { return store->figures().trouble.empty(); }));
+  EXPECT_EQ(claimed(*store, asking(1, clock_, 2)).kind, ClaimAnswer::Kind::Ours);
+}
+
+TEST_F(FaultsTest, a_full_disk_is_not_taken_for_well_where_nothing_waits) {
+  const SmallDisk disk("size=3m");
+  if (!disk.mounted()) GTEST_SKIP() << "this process may not mount a tmpfs";
+  path_ = disk.path("callgate.db");
+  auto store = opened(options_at(path_, clock_));
+  ASSERT_EQ(ended(*store, answered(0)), Written::Committed);
+  disk.fill();
+  int asked = 0;
+  ASSERT_TRUE(eventually([&] {
+    ++asked;
+    return claimed(*store, asking(asked, clock_, asked)).kind == ClaimAnswer::Kind::NoStore;
+  }));
+  const std::uint64_t failures = store->figures().failures;
+  const std::uint64_t commits = store->figures().commits;
+  ASSERT_TRUE(eventually([&] { return store->figures().failures > failures + 1; }));
+  EXPECT_EQ(store->figures().commits, commits);
+  disk.clear();
+  EXPECT_TRUE(eventually([&] { return store->figures().trouble.empty(); }));
+}
+
 TEST_F(FaultsTest, a_disk_that_is_full_at_the_start_is_told) {
   const SmallDisk disk("size=1m");
   if (!disk.mounted()) GTEST_SKIP() << "this process may not mount a tmpfs";

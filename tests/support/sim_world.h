@@ -234,7 +234,7 @@ class SimLedger final : public gateway::Ledger {
         co_return answer;
       }
       answer.kind = job.unknown || job.until <= ask.now ? Kind::Unknown : Kind::Held;
-      if (answer.kind == Kind::Held) co_return answer;
+      if (answer.kind == Kind::Held || !ask.rerun) co_return answer;
     }
     job = {ask.fingerprint, ask.call_id, ask.now + ask.lease, false, false, nullptr};
     co_return answer;
@@ -249,6 +249,9 @@ class SimLedger final : public gateway::Ledger {
     open_.insert(row.call->id);
     opened.push_back(row.attempt);
     co_return;
+  }
+  void attempt_ended(const gateway::CallRecord& record) override {
+    ended_attempts.push_back(record.attempts.back().number);
   }
   gateway::task<bool> end(const gateway::CallRecord& record, std::optional<ledger::OnceOutcome> once) override {
     if (throws_on_end) throw std::runtime_error("end is broken");
@@ -293,6 +296,7 @@ class SimLedger final : public gateway::Ledger {
   bool loses_answers = false;  // end() is never committed.
   std::vector<std::string> forgotten{};
   std::vector<int> opened{};
+  std::vector<int> ended_attempts{};  // The last one each time that a call was to go on.
   std::vector<gateway::CallRecord> ended{};
   std::vector<std::optional<ledger::OnceOutcome>> outcomes{};
   gateway::TimePoint ended_at{};
