@@ -116,11 +116,12 @@ struct Once::Story final : Keep {
   std::string_view how{};  // "recovered"
   bool beside = false;     // The claim is another story's.
   bool claimed = false;
-  bool ended = false;   // The claim's outcome is the ledger's business.
-  bool paid = false;    // It is played; the first caller's record is the story's.
-  bool replay = false;  // It was stored.
-  bool stored = false;  // The store has its answer.
-  bool good = false;    // A complete success.
+  std::optional<ledger::ClaimAsk> unclaimed{};  // What the store could not be asked.
+  bool ended = false;                           // The claim's outcome is the ledger's business.
+  bool paid = false;                            // It is played; the first caller's record is the story's.
+  bool replay = false;                          // It was stored.
+  bool stored = false;                          // The store has its answer.
+  bool good = false;                            // A complete success.
   bool over = false;
   bool delivered = false;
   bool owner_was_late = false;
@@ -173,7 +174,7 @@ std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, cons
     whole->body = answer ? std::string{} : spool.hand_over();
     whole->body += last.bytes;
     spool.adopt(whole);
-    stored = claimed && (like_key() || nobody);
+    stored = (claimed || unclaimed) && (like_key() || nobody);
   }
   if (stored) {
     if (ending.once.empty()) ending.once = "stored";
@@ -188,13 +189,14 @@ std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, cons
   reason = ending.reason;
   cost = ending.cost;
   origin = id;
-  if (!claimed) return std::nullopt;
+  if (!claimed && !(unclaimed && stored)) return std::nullopt;
   ended = true;
   ledger::OnceOutcome end;
   end.scope = key.scope;
   end.call_id = id;
   if (stored) end.answer = std::move(whole);
   end.give_once = stored && !like_key();
+  if (!claimed) end.unclaimed = unclaimed;
   return end;
 }
 
@@ -427,8 +429,10 @@ task<bool> Once::claim(Story& story, const Call& call) {
       case ClaimAnswer::Kind::Held:
         break;
       case ClaimAnswer::Kind::NoStore:
-        if (!refuse_without_store_) co_return true;
-        break;
+        // Who would rather fail than pay twice is not served without knowing.
+        if (refuse_without_store_ || !ask.rerun) break;
+        story.unclaimed = std::move(ask);
+        co_return true;
     }
     if (may_forget && answer.kind == ClaimAnswer::Kind::Stored) {
       services_.ledger.forget_claim(ask.scope, answer.call_id);

@@ -198,6 +198,10 @@ std::string Claims::as_stored(const OnceOutcome& once) const {
 }
 
 void Claims::end(const OnceOutcome& once, const std::string& as_stored, std::int64_t now_ms) {
+  if (once.unclaimed) {
+    const ClaimAnswer::Kind kind = ask(*once.unclaimed).kind;
+    if (kind != ClaimAnswer::Kind::Ours && kind != ClaimAnswer::Kind::Unknown) return;
+  }
   Change change;
   change.scope = once.scope;
   const std::int64_t bytes = static_cast<std::int64_t>(as_stored.size()) + kRowBytes;

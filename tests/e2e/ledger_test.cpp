@@ -264,6 +264,25 @@ TEST(Ledger, F44_a_locked_store_kills_nobody_and_loses_nothing) {
   EXPECT_EQ(lives.figure("callgate_store_rows_lost_total"), 0);
 }
 
+/// Nor is a job bought again that was done meanwhile.
+TEST(Ledger, F44_what_was_done_while_the_store_was_locked_is_known_afterwards) {
+  Lives lives{"store: {commit_wait: 50ms, payloads: plain}\n"};
+  const HeaderList key{{"Idempotency-Key", "job:1"}};
+  EXPECT_EQ(lives.chat(kUnary, {{"Idempotency-Key", "job:0"}}).status, 200);
+  {
+    const LockedStore lock{lives.folder.path()};
+    ASSERT_TRUE(lock.held());
+    EXPECT_EQ(lives.chat(kUnary, key).status, 200);
+    EXPECT_EQ(lives.chat(kUnary, key).header("callgate-idempotency"), "joined") << "memory knows it";
+  }
+  EXPECT_EQ(support::awaited(1, [&] { return lives.figure("callgate_store_up"); }), 1);
+  EXPECT_EQ(support::awaited(0, [&] { return lives.figure("callgate_store_waiting"); }), 0);
+  lives.kill();
+  lives.begin();
+  EXPECT_EQ(lives.chat(kUnary, key).header("callgate-idempotency"), "replayed");
+  EXPECT_EQ(lives.provider.stats().at("requests"), 2);
+}
+
 /// With store.on_failure: refuse, nothing is called that could not be remembered.
 TEST(Ledger, F44_where_all_must_be_remembered_a_locked_store_refuses_and_is_not_ready) {
   Lives lives{"store: {commit_wait: 50ms, on_failure: refuse}\n"};
