@@ -717,11 +717,16 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
   record.status = ending.status;
   record.reason = ending.reason;
   record.duration = span(call.request.arrived, services.runtime.now());
+  record.ended = services.runtime.wall_now();
+  record.bytes_out = caller.bytes_sent() + ending.last.bytes.size();
+  std::optional<ledger::OnceOutcome> once;
   try {
     if (ending.worth_remembering) remember(call, record, ending, services);
-    record.ended = services.runtime.wall_now();
-    std::optional<ledger::OnceOutcome> once;
     if (call.keep) once = call.keep->outcome(record, ending.last);
+  } catch (const std::exception& bug) {
+    record.bug = bug.what();
+  }
+  try {
     fault_point(Step::Answered);
     record.commit_late = !co_await services.ledger.end(record, std::move(once));
     fault_point(Step::Ended);

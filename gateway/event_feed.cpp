@@ -132,7 +132,7 @@ struct EventFeed::Page {
     if (rows.size() >= most) return rows.back().seq;
     return std::max({after, last, rows.empty() ? 0 : rows.back().seq});
   }
-  [[nodiscard]] bool has_gap(std::int64_t after) const { return after > 0 && first > after + 1; }
+  [[nodiscard]] bool has_gap(std::int64_t after) const { return after > last || (after > 0 && first - 1 > after); }
 };
 
 EventFeed::EventFeed(Runtime& runtime, asio::io_context& io, ledger::Store& store)

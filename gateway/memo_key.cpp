@@ -12,8 +12,18 @@ namespace {
 
 // Parts of the names of headers that say who somebody is: authorization, x-api-key, ocp-apim-subscription-key,
 // cookie, …
-constexpr std::array<std::string_view, 7> kTellWho = {
-    "auth", "key", "token", "secret", "cookie", "session", "credential"};
+constexpr std::array<std::string_view, 12> kTellWho = {"auth",
+                                                       "key",
+                                                       "token",
+                                                       "secret",
+                                                       "cookie",
+                                                       "session",
+                                                       "credential",
+                                                       "passw",
+                                                       "jwt",
+                                                       "signature",
+                                                       "bearer",
+                                                       "account"};
 constexpr std::array<std::string_view, 6> kKeyParameters = {
     "key", "apikey", "accesstoken", "authtoken", "subscriptionkey", "token"};
 constexpr std::string_view kIdempotencyKey = "idempotency-key";

@@ -116,6 +116,7 @@ struct Once::Story final : Keep {
   std::string_view how{};  // "recovered"
   bool beside = false;     // The claim is another story's.
   bool claimed = false;
+  bool ended = false;   // The claim's outcome is the ledger's business.
   bool paid = false;    // It is played; the first caller's record is the story's.
   bool replay = false;  // It was stored.
   bool stored = false;  // The store has its answer.
@@ -188,6 +189,7 @@ std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, cons
   cost = ending.cost;
   origin = id;
   if (!claimed) return std::nullopt;
+  ended = true;
   ledger::OnceOutcome end;
   end.scope = key.scope;
   end.call_id = id;
@@ -331,8 +333,8 @@ task<void> Once::serve(Call call, JobKey key, Caller& caller, Signal& signal) {
   const bool told_as_the_storys = is_the_storys(*story, visitor);
   depart(story, visitor, left, caller);
   if (told_as_the_storys) co_return;
-  if (!visitor.rowed) co_await end_record(visitor);
   visitor.record.bytes_out = caller.bytes_sent();
+  if (!visitor.rowed) co_await end_record(visitor);
   visitor.record.duration = span(visitor.arrived, services_.runtime.now());
   if (!visitor.record.once.empty() && visitor.record.outcome != Outcome::Refused) count(visitor.record.once);
   doors_.ended(std::move(visitor.record));
@@ -492,6 +494,8 @@ task<void> Once::say_no(Story& story, const Call& call, classifier::OwnError err
 void Once::over(const std::shared_ptr<Story>& story) {
   story->over = true;
   playing_.erase(story.get());
+  // A bug kept it from its end; nobody is to wait for it.
+  if (story->claimed && !story->ended) services_.ledger.forget_claim(story->key.scope, story->id);
   linger_no_more(*story);
   // Nothing was said: whoever is here hears that.
   story->spool.abort();
@@ -610,6 +614,8 @@ AnswerHead Once::dress(const Story& story, const Visitor& visitor) const {
   const bool ours = !story.paid && !story.replay;
   remove_its_own(head.headers);
   head.headers.push_back({"Callgate-Call-Id", visitor.record.id});
+  // It is not paid again; whoever adds the headers up must come to the truth.
+  if (classifier::find(head.headers, "callgate-cost-usd")) set(head.headers, "Callgate-Cost-Usd", "0");
   head.headers.push_back({"Callgate-Attempts", "0"});
   head.headers.push_back({"Callgate-Queue-Ms", "0"});
   if (!ours) head.headers.push_back({std::string{kHeader}, story.replay ? "replayed" : "joined"});

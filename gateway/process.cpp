@@ -365,7 +365,7 @@ class Sidecar {
       const MoneyToRestore wanted = money_to_restore(&config(), fresh.config, admission_);
       holding_ = std::move(fresh);
       apply();
-      tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted));
+      tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted, kAtReload));
     }
     tell(report, cause);
     return report;
@@ -377,7 +377,7 @@ class Sidecar {
     if (!opened_.trouble.empty()) {
       say(Level::Error,
           "store_failed",
-          "nothing is kept beyond this process: " + opened_.trouble,
+          "nothing is kept beyond this process, and budgets, grants and pauses begin anew: " + opened_.trouble,
           {{"file", config().store.path}});
     }
     if (!figures.set_aside.empty()) {
@@ -393,7 +393,8 @@ class Sidecar {
           {{"attempts", figures.unknown_outcomes}});
     }
     tell_not_restored(restore_pauses(store, admission_, runtime_));
-    tell_not_restored(restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_)));
+    tell_not_restored(
+        restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_), kAtStart));
   }
   void tell_not_restored(const std::string& why) {
     if (why.empty()) return;
@@ -592,6 +593,7 @@ class Sidecar {
         say(Level::Error, "store_failed", trouble, {{"file", config().store.path}});
     }
     store_trouble_ = trouble;
+    ledger_.in_trouble(!trouble.empty());
     const bool strict = config().store.refuse;
     front_.refuse_all_because(strict ? trouble : std::string{});
     store_refuses_ = strict && !trouble.empty();
@@ -661,7 +663,11 @@ class Sidecar {
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
     }
     if (!opened_.store->flush(kFlushPatience)) {
-      say(Level::Error, "store_failed", "rows are lost: the store could not write them in time", {});
+      broken_off_ = true;
+      say(Level::Error,
+          "rows_lost",
+          "the store could not write in time what it was told; what it does not write in the next moments is lost",
+          {{"file", config().store.path}, {"rows", opened_.store->figures().waiting}});
     }
     say(Level::Info, "stopped", "callgate is gone", {{"calls", ledger_.ended()}});
     gone_ = true;

@@ -21,7 +21,7 @@ struct ConfigSource {
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends it at once. SIGHUP, a changed file and the admin
 /// API make it read its configuration again. Returns the exit code: 0 after a complete drain, 1 if calls had to be
-/// broken off. Throws std::runtime_error, with the mend, for what cannot start.
+/// broken off or rows could not be written. Throws std::runtime_error, with the mend, for what cannot start.
 int run_sidecar(const Loaded& loaded, ConfigSource source);
 
 /// limits.buffered_bytes: auto. 40 % of our cgroup's memory limit, or of the machine's memory where there is none.

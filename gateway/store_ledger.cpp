@@ -11,6 +11,10 @@ namespace {
 using ClaimAwaited = Awaited<ledger::ClaimAnswer>;
 using WriteAwaited = Awaited<ledger::Written>;
 
+/// A store that is in trouble says so at once; one that is only slow is worth waiting for, since without an answer a
+/// job might be paid twice.
+constexpr std::chrono::milliseconds kClaimPatience{5'000};
+
 }  // namespace
 
 StoreLedger::StoreLedger(Runtime& runtime, asio::io_context& io, ledger::Store& store)
@@ -18,17 +22,15 @@ StoreLedger::StoreLedger(Runtime& runtime, asio::io_context& io, ledger::Store& 
 
 task<ledger::ClaimAnswer> StoreLedger::claim(ledger::ClaimAsk ask) {
   auto awaited = std::make_shared<ClaimAwaited>(io_);
-  const ledger::Digest scope = ask.scope;
-  std::string call_id = ask.call_id;
+  // Should it be taken after all, it is nobody's.
+  awaited->if_late([this, scope = ask.scope, call_id = ask.call_id](const ledger::ClaimAnswer& answer) {
+    using Kind = ledger::ClaimAnswer::Kind;
+    if (answer.kind == Kind::Ours || answer.kind == Kind::Unknown) store_.forget_claim(scope, call_id);
+  });
   store_.claim(std::move(ask), ClaimAwaited::teller(awaited));
   std::optional<ledger::ClaimAnswer> answer =
-      co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
-  if (answer) {
-    fault_point(Step::Claimed);
-    co_return std::move(*answer);
-  }
-  // Should it be taken after all, it is nobody's.
-  store_.forget_claim(scope, std::move(call_id));
+      co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + kClaimPatience);
+  if (answer) co_return std::move(*answer);
   ledger::ClaimAnswer none;
   none.kind = ledger::ClaimAnswer::Kind::NoStore;
   co_return none;
@@ -45,7 +47,8 @@ task<void> StoreLedger::open(const OpenRow& row) {
   }
   auto awaited = std::make_shared<WriteAwaited>(io_);
   store_.open_attempt(row, WriteAwaited::teller(awaited));
-  (void)co_await WriteAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
+  const TimePoint until = trouble_ ? TimePoint::min() : runtime_.now() + commit_wait_;
+  (void)co_await WriteAwaited::told(awaited, runtime_, until);
 }
 
 void StoreLedger::attempt_ended(const CallRecord& record) { store_.attempt_ended(record); }
@@ -54,8 +57,8 @@ task<bool> StoreLedger::end(const CallRecord& record, std::optional<ledger::Once
   auto awaited = std::make_shared<WriteAwaited>(io_);
   ++ended_;
   store_.end_call(record, std::move(once), WriteAwaited::teller(awaited));
-  const std::optional<ledger::Written> written =
-      co_await WriteAwaited::told(awaited, runtime_, runtime_.now() + commit_wait_);
+  const TimePoint until = trouble_ ? TimePoint::min() : runtime_.now() + commit_wait_;
+  const std::optional<ledger::Written> written = co_await WriteAwaited::told(awaited, runtime_, until);
   co_return written == ledger::Written::Committed;
 }
 

@@ -14,6 +14,8 @@ class StoreLedger final : public Ledger {
  public:
   StoreLedger(Runtime& runtime, asio::io_context& io, ledger::Store& store);
   void configure(std::chrono::milliseconds commit_wait) { commit_wait_ = commit_wait; }
+  /// While the disk refuses, no answer waits for it.
+  void in_trouble(bool yes) { trouble_ = yes; }
 
   task<ledger::ClaimAnswer> claim(ledger::ClaimAsk ask) override;
   void forget_claim(const ledger::Digest& scope, const std::string& call_id) override;
@@ -28,6 +30,7 @@ class StoreLedger final : public Ledger {
   asio::io_context& io_;
   ledger::Store& store_;
   std::chrono::milliseconds commit_wait_{250};
+  bool trouble_ = false;
   std::uint64_t ended_ = 0;
 };
 

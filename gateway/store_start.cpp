@@ -17,7 +17,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::string_view kMemory = ":memory:";
-constexpr milliseconds kPatience{5'000};
 constexpr std::size_t kMostRuns = 100'000;
 constexpr std::chrono::hours kLongestMonth{24 * 32};
 
@@ -43,11 +42,12 @@ ledger::StoreOptions options_of(const Config& config, const Environment& environ
 
 /// Asks the reader's thread and waits for it.
 template <typename T>
-ledger::Books::Answer<T> ask(ledger::Store& store, std::function<ledger::Books::Answer<T>(ledger::Books&)> question) {
+ledger::Books::Answer<T> ask(ledger::Store& store, std::function<ledger::Books::Answer<T>(ledger::Books&)> question,
+                             milliseconds patience) {
   auto answer = std::make_shared<std::promise<ledger::Books::Answer<T>>>();
   std::future<ledger::Books::Answer<T>> told = answer->get_future();
   store.read([answer, question = std::move(question)](ledger::Books& books) { answer->set_value(question(books)); });
-  if (told.wait_for(kPatience) != std::future_status::ready)
+  if (told.wait_for(patience) != std::future_status::ready)
     return std::unexpected{std::string{"the store did not answer in time"}};
   return told.get();
 }
@@ -99,7 +99,7 @@ OpenedStore open_store(const Config& config, const Environment& environment) {
 std::string restore_pauses(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime) {
   const WallTime wall = runtime.wall_now();
   const auto pauses = ask<std::vector<ledger::PauseRow>>(
-      store, [now = ms_of(wall)](ledger::Books& books) { return books.pauses(now); });
+      store, [now = ms_of(wall)](ledger::Books& books) { return books.pauses(now); }, kAtStart);
   if (!pauses) return pauses.error();
   for (const ledger::PauseRow& row : *pauses) {
     const auto what = pausable_named(row.what);
@@ -122,35 +122,36 @@ MoneyToRestore money_to_restore(const Config* before, const Config& now, Dispatc
 }
 
 std::string restore_money(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime,
-                          const MoneyToRestore& wanted) {
+                          const MoneyToRestore& wanted, milliseconds patience) {
   if (wanted.tenants.empty() && wanted.runs.empty()) return {};
   // What was told to the store is in its books then.
-  if (!store.flush(kPatience)) return "the store could not write in time what it was told";
+  if (!store.flush(patience)) return "the store could not write in time what it was told";
+  struct Found {
+    std::vector<ledger::GrantRow> grants{};
+    std::vector<ledger::ChargedRow> charged{};
+    std::vector<ledger::ChargedRun> runs{};
+  };
   const std::int64_t since = ms_of(runtime.wall_now() - kLongestMonth);
-  const auto charged = ask<std::vector<ledger::ChargedRow>>(
-      store, [since](ledger::Books& books) { return books.charged_since(since); });
-  if (!charged) return charged.error();
-  const auto runs =
-      ask<std::vector<ledger::ChargedRun>>(store, [](ledger::Books& books) { return books.charged_runs(kMostRuns); });
-  if (!runs) return runs.error();
-  const auto grants =
-      ask<std::vector<ledger::GrantRow>>(store, [since](ledger::Books& books) { return books.grants_since(since); });
-  if (!grants) return grants.error();
+  const auto found = ask<Found>(
+      store,
+      [since](ledger::Books& books) -> ledger::Books::Answer<Found> {
+        auto grants = books.grants_since(since);
+        if (!grants) return std::unexpected{grants.error()};
+        auto charged = books.charged_since(since);
+        if (!charged) return std::unexpected{charged.error()};
+        auto runs = books.charged_runs(kMostRuns);
+        if (!runs) return std::unexpected{runs.error()};
+        return Found{std::move(*grants), std::move(*charged), std::move(*runs)};
+      },
+      patience);
+  if (!found) return found.error();
 
   std::vector<MoneyBefore> before;
-  for (const ledger::ChargedRow& row : *charged) {
-    if (wanted.tenants.contains(row.tenant))
-      before.push_back({.tenant = row.tenant, .when = moment(row.slot_ms), .spent = {row.charged_nano}});
-  }
   const auto counts = [&](const std::string& tenant, const std::string& run_id) {
     return wanted.runs.contains(tenant) && !admission.counts_money_of(tenant, run_id);
   };
-  // The latest one comes last, as if they had been used in that order.
-  for (auto row = runs->rbegin(); row != runs->rend(); ++row) {
-    if (counts(row->tenant, row->run_id))
-      before.push_back({.tenant = row->tenant, .run_id = row->run_id, .spent = {row->charged_nano}});
-  }
-  for (const ledger::GrantRow& row : *grants) {
+  // Grants first, or what was spent would seem to pass a limit.
+  for (const ledger::GrantRow& row : found->grants) {
     const auto period = period_named(row.period);
     if (!period) continue;
     const bool of_run = period == budget::Period::Run;
@@ -160,6 +161,15 @@ std::string restore_money(ledger::Store& store, DispatchAdmission& admission, Ru
                       .when = moment(row.at_ms),
                       .granted = budget::NanoUsd{row.amount_nano},
                       .period = *period});
+  }
+  for (const ledger::ChargedRow& row : found->charged) {
+    if (wanted.tenants.contains(row.tenant))
+      before.push_back({.tenant = row.tenant, .when = moment(row.slot_ms), .spent = {row.charged_nano}});
+  }
+  // The latest one comes last, as if they had been used in that order.
+  for (auto row = found->runs.rbegin(); row != found->runs.rend(); ++row) {
+    if (counts(row->tenant, row->run_id))
+      before.push_back({.tenant = row->tenant, .run_id = row->run_id, .spent = {row->charged_nano}});
   }
   admission.restore(before);
   return {};

@@ -1,6 +1,7 @@
 #pragma once
 // How does the process begin to remember: which store, and what of the time before it counts again?
 
+#include <chrono>
 #include <memory>
 #include <set>
 #include <string>
@@ -30,9 +31,14 @@ struct MoneyToRestore {
 };
 [[nodiscard]] MoneyToRestore money_to_restore(const Config* before, const Config& now, DispatchAdmission& admission);
 
-/// Blocks for a moment. Empty: done; else what could not be read, for people: then budgets begin at nothing.
+/// How long the start waits for the store, and a reload, which holds everybody up meanwhile.
+inline constexpr std::chrono::milliseconds kAtStart{30'000};
+inline constexpr std::chrono::milliseconds kAtReload{1'000};
+
+/// Block for as long as that at most, twice. Empty: done; else what could not be read, for people: then budgets begin
+/// at nothing.
 [[nodiscard]] std::string restore_pauses(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime);
 [[nodiscard]] std::string restore_money(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime,
-                                        const MoneyToRestore& wanted);
+                                        const MoneyToRestore& wanted, std::chrono::milliseconds patience);
 
 }  // namespace gateway

@@ -63,7 +63,7 @@ struct AttemptRow {
   std::string_view
       cost_tier{};       // "standard", "flex", …: by which it was priced, "other" for a word not known; or empty.
   std::string prices{};  // Of the table it was priced by: its version (docs/prices.md).
-  std::optional<budget::NanoUsd> charged{};       // What budgets were charged; nothing: no budget counted.
+  std::optional<budget::NanoUsd> charged{};       // What budgets are charged, those that come later, too.
   std::chrono::system_clock::time_point began{};  // When it was sent, …
   std::chrono::system_clock::time_point ended{};  // … and when it was over.
 };
