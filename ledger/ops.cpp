@@ -72,7 +72,8 @@ void fold(std::vector<Op>& batch) {
       if (std::ranges::find(ended, open->row.attempt, &AttemptRow::number) == ended.end()) continue;
     }
     op->said_later = true;
-    if (open != nullptr && open->row.reserved) found->second->reserved.push_back({open->row.attempt, open->row.reserved->value});
+    if (open != nullptr && open->row.reserved)
+      found->second->reserved.push_back({open->row.attempt, open->row.reserved->value});
   }
 }
 

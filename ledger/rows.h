@@ -45,9 +45,8 @@ class Rows {
   void open(const CallRecord& call, const OpenRow& row, std::span<const Reservation> reserved);
   /// Its attempts so far, which have ended; the call has not.
   void attempt_ended(const CallRecord& call, std::span<const Reservation> reserved);
-  /// An attempt that is still open then, since something of ours lost it, ends with the call: class internal, possibly
-  /// billed, charged at its reservation.
-  /// False: it had ended before, nothing was written.
+  /// An attempt that is still open then, since something of ours lost it, ends with the call: class internal,
+  /// possibly billed, charged at its reservation. False: it had ended before, nothing was written.
   bool end(const CallRecord& record, std::span<const Reservation> reserved);
   /// What was open when the process before this one ended: outcome unknown, possibly billed. How many attempts.
   std::uint64_t close_unknown(std::int64_t now_ms);

@@ -1,7 +1,7 @@
 // Goal: what is told of calls stands in the tables whole, and the sums are those of the rows.
 
-#include "ledger/care.h"
 #include "ledger/rows.h"
+#include "ledger/care.h"
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
@@ -150,7 +150,8 @@ TEST_F(RowsTest, an_attempt_that_ended_is_written_before_the_next_one_begins_and
   store_->attempt_ended(record);
   ASSERT_TRUE(store_->flush(kPatience));
   const auto sums = [&] {
-    return text(path_, "SELECT json_array(calls, attempts, cost_nano, retry_nano, charged_nano) FROM spend_by_period");
+    return text(path_,
+                "SELECT json_array(calls, attempts, cost_nano, retry_nano, charged_nano) FROM spend_by_period");
   };
   EXPECT_EQ(number(path_, "SELECT state FROM attempts"), 1);
   EXPECT_EQ(number(path_, "SELECT state FROM calls"), 0);
@@ -208,8 +209,9 @@ TEST_F(RowsTest, an_attempt_that_something_of_ours_lost_ends_with_its_call) {
                  "WHERE state = 2"),
             R"([[2,"internal",1,9000],[2,"internal",1,9000]])");
   EXPECT_EQ(number(path_, "SELECT sum(attempts) FROM calls WHERE state = 1"), 4);
-  EXPECT_EQ(text(path_, "SELECT json_array(calls, attempts, cost_nano, retry_nano, possibly_billed_nano, charged_nano) "
-                        "FROM spend_by_period"),
+  EXPECT_EQ(text(path_,
+                 "SELECT json_array(calls, attempts, cost_nano, retry_nano, possibly_billed_nano, charged_nano) "
+                 "FROM spend_by_period"),
             "[2,4,600,600,18000,18600]");
   EXPECT_EQ(number(path_, "SELECT min(charged_nano) FROM spend_by_run"), 9'300);
   EXPECT_EQ(ledger::check(path_), std::vector<std::string>{});
@@ -365,7 +367,8 @@ TEST_F(RowsTest, old_calls_events_and_runs_go_in_small_steps_and_the_sums_stay) 
   EXPECT_TRUE(eventually([&] { return number(path_, "SELECT count(*) FROM attempts") == 1; }));
   EXPECT_TRUE(eventually([&] { return number(path_, "SELECT count(*) FROM events") == 1; }));
   EXPECT_TRUE(eventually([&] { return text(path_, "SELECT group_concat(run_id) FROM spend_by_run") == "young"; }));
-  EXPECT_EQ(text(path_, "SELECT group_concat(run_id, '|') FROM (SELECT run_id FROM grants ORDER BY run_id)"), "|young");
+  EXPECT_EQ(text(path_, "SELECT group_concat(run_id, '|') FROM (SELECT run_id FROM grants ORDER BY run_id)"),
+            "|young");
   EXPECT_EQ(number(path_, "SELECT sum(calls) FROM spend_by_period"), kCalls + 1);
   EXPECT_EQ(number(path_, "SELECT max(seq) FROM events"), kCalls + 1) << "numbers of events are never given again";
 }
