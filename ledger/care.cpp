@@ -91,7 +91,7 @@ constexpr Orphans kOrphans[] = {
     {"SELECT count(*) FROM attempts a WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c.id = a.call_id)",
      "attempts: rows without their call"},
     {"SELECT count(*) FROM calls c WHERE c.state = 1 AND "
-     "c.attempts <> (SELECT count(*) FROM attempts a WHERE a.call_id = c.id AND a.state = 1)",
+     "c.attempts <> (SELECT count(*) FROM attempts a WHERE a.call_id = c.id AND a.state <> 0)",
      "calls: ended ones whose attempts are not all there, or are open"},
     {"SELECT count(*) FROM calls c WHERE c.state = 0 AND "
      "(SELECT count(*) FROM attempts a WHERE a.call_id = c.id AND a.state = 0) > 1",

@@ -337,30 +337,38 @@ void Rows::end_attempts(const CallRecord& call, bool followed, std::span<const R
   }
 }
 
-/// Returns how many there were.
-std::int64_t Rows::end_lost_attempts(const CallRecord& call, std::vector<Line>& lines, std::int64_t& charged) {
+/// How many there were, and of the last one where it went.
+struct Rows::Lost {
+  std::int64_t count = 0;
+  std::string upstream{};
+  std::string model{};
+};
+
+Rows::Lost Rows::end_lost_attempts(const CallRecord& call, std::vector<Line>& lines, std::int64_t& charged) {
   const std::int64_t ended_ms = ms_of(call.ended);
-  std::int64_t found = 0;
+  Lost lost;
   lost_attempts_.bind(1, call.id);
   while (lost_attempts_.step()) {
-    ++found;
+    ++lost.count;
+    lost.upstream = lost_attempts_.text(1);
+    lost.model = lost_attempts_.text(2);
     AttemptSpend spend;
     spend.possibly_billed = true;
     spend.tokens_from = "unknown";
     spend.charged_nano = lost_attempts_.number(3);
-    Line& line = Line::of(lines, ended_ms, lost_attempts_.text(1), lost_attempts_.text(2));
+    Line& line = Line::of(lines, ended_ms, lost.upstream, lost.model);
     ledger::add(line.sums, spend);
     ledger::add(line.charged, *spend.charged_nano);
     ledger::add(charged, *spend.charged_nano);
   }
-  if (found == 0) return 0;
+  if (lost.count == 0) return lost;
   Statement end(database_,
                 "UPDATE attempts SET state = 2, ended_ms = ?, possibly_billed = 1, class = 'internal', "
                 "tokens_from = 'unknown', charged_nano = reserved_nano WHERE call_id = ? AND state = 0");
   end.bind(1, ended_ms).bind(2, call.id).run();
   Statement count(database_, "UPDATE calls SET attempts = attempts + ? WHERE id = ?");
-  count.bind(1, found).bind(2, call.id).run();
-  return found;
+  count.bind(1, lost.count).bind(2, call.id).run();
+  return lost;
 }
 
 bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) {
@@ -382,7 +390,7 @@ bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) 
   std::vector<Line> lines;
   std::int64_t charged = 0;
   end_attempts(record, false, reserved, lines, charged);
-  const std::int64_t lost = end_lost_attempts(record, lines, charged);
+  const Lost lost = end_lost_attempts(record, lines, charged);
   const bool answered = record.outcome == Outcome::Answered;
   if (!answered) {
     for (const AttemptRow& a : record.attempts) {
@@ -391,16 +399,19 @@ bool Rows::end(const CallRecord& record, std::span<const Reservation> reserved) 
     }
   }
   const bool tried = !record.attempts.empty();
-  Line& line = Line::of(lines,
-                        ended_ms,
-                        tried ? record.attempts.back().upstream : record.upstream,
-                        tried ? model_of(record, record.attempts.back()) : record.model);
+  std::string_view upstream = tried ? record.attempts.back().upstream : record.upstream;
+  std::string_view model = tried ? model_of(record, record.attempts.back()) : record.model;
+  if (lost.count > 0) {
+    upstream = lost.upstream;
+    model = lost.model;
+  }
+  Line& line = Line::of(lines, ended_ms, upstream, model);
   ++line.sums.calls;
   line.sums.answered += answered ? 1 : 0;
   ledger::add(line.sums.saved_nano, nano(record.saved).value_or(0));
   add(record, lines);
-  if (tried || lost > 0) add_to_run(record.tenant, record.run_id, charged, ended_ms);
-  event(ended_ms, "call.ended", record.tenant, ended_event(record, lost));
+  if (tried || lost.count > 0) add_to_run(record.tenant, record.run_id, charged, ended_ms);
+  event(ended_ms, "call.ended", record.tenant, ended_event(record, lost.count));
   return true;
 }
 

@@ -61,10 +61,11 @@ class Rows {
 
  private:
   struct Line;
+  struct Lost;
   void open_call(const CallRecord& call, std::string_view upstream, int attempts);
   void end_attempts(const CallRecord& call, bool followed, std::span<const Reservation> reserved,
                     std::vector<Line>& lines, std::int64_t& charged);
-  std::int64_t end_lost_attempts(const CallRecord& call, std::vector<Line>& lines, std::int64_t& charged);
+  Lost end_lost_attempts(const CallRecord& call, std::vector<Line>& lines, std::int64_t& charged);
   void add(const CallRecord& call, const std::vector<Line>& lines);
   void add_to_run(const std::string& tenant, const std::string& run_id, std::int64_t charged, std::int64_t at_ms);
   void event(std::int64_t at_ms, std::string_view type, const std::string& tenant, const std::string& data);

@@ -16,7 +16,7 @@ CREATE TABLE calls (
   once TEXT, origin TEXT, saved_nano INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX calls_by_run ON calls(tenant, run_id) WHERE run_id <> '';
--- An open attempt is always one of an open call.
+-- An open attempt is always one of an open call (one of unknown outcome may also be of one that a bug of ours ended).
 CREATE INDEX calls_open ON calls(id) WHERE state = 0;
 -- They ended when they were found, however long after their begin.
 CREATE INDEX calls_unknown ON calls(id) WHERE state = 2;

@@ -140,6 +140,7 @@ struct World {
   void expect_rest() {
     ASSERT_EQ(ledger.ended.size(), 1u) << "exactly one row";
     EXPECT_EQ(ledger.open_rows(), 0u);
+    EXPECT_GE(ledger.ended_attempts.size() + 1, ledger.ended[0].attempts.size()) << "told before each wait";
     EXPECT_EQ(admission->in_use("openai"), 0);
     EXPECT_EQ(admission->waiting(), 0u);
     EXPECT_EQ(queued, 0);

@@ -195,7 +195,9 @@ TEST_F(RowsTest, an_attempt_that_something_of_ours_lost_ends_with_its_call) {
     store_->open_attempt(opening(record, 1));
     record.attempts.push_back(attempt(record, 1, 300));
     store_->open_attempt(opening(record, 2, 9'000));
-    if (!in_one_transaction) ASSERT_TRUE(store_->flush(kPatience));
+    if (!in_one_transaction) {
+      ASSERT_TRUE(store_->flush(kPatience));
+    }
     record.cls = classifier::Class::Internal;
     record.ended = kNoon + 1s;
     ASSERT_EQ(ended(*store_, record), Written::Committed);

@@ -69,6 +69,17 @@ TEST_F(TidyTest, no_step_looks_through_a_whole_table) {
   }
 }
 
+TEST_F(TidyTest, a_tenants_events_are_found_without_reading_all_others) {
+  auto file = ledger::open_file(store_options_);
+  ASSERT_TRUE(file);
+  ledger::Statement plan(*file->database,
+                         "EXPLAIN QUERY PLAN SELECT seq, at_ms, type, tenant, data FROM events WHERE seq > ?1 "
+                         "AND tenant = ?3 ORDER BY seq LIMIT ?2");
+  ASSERT_TRUE(plan.step());
+  EXPECT_EQ(plan.text(3), "SEARCH events USING INDEX events_by_tenant (tenant=? AND seq>?)");
+  EXPECT_FALSE(plan.step()) << "and need no sorting";
+}
+
 TEST_F(TidyTest, events_go_up_to_the_first_young_one_and_never_the_last) {
   auto file = ledger::open_file(store_options_);
   ASSERT_TRUE(file);
