@@ -174,7 +174,7 @@ std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, cons
     whole->body = answer ? std::string{} : spool.hand_over();
     whole->body += last.bytes;
     spool.adopt(whole);
-    stored = (claimed || unclaimed) && (like_key() || nobody);
+    stored = claimed && (like_key() || nobody);
   }
   if (stored) {
     if (ending.once.empty()) ending.once = "stored";
@@ -189,12 +189,14 @@ std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, cons
   reason = ending.reason;
   cost = ending.cost;
   origin = id;
-  if (!claimed && !(unclaimed && stored)) return std::nullopt;
+  // What could not be claimed is kept in memory, and stored for a later process.
+  const bool store_later = !claimed && unclaimed && whole && like_key();
+  if (!claimed && !store_later) return std::nullopt;
   ended = true;
   ledger::OnceOutcome end;
   end.scope = key.scope;
   end.call_id = id;
-  if (stored) end.answer = std::move(whole);
+  if (stored || store_later) end.answer = std::move(whole);
   end.give_once = stored && !like_key();
   if (!claimed) end.unclaimed = unclaimed;
   return end;

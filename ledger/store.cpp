@@ -46,9 +46,12 @@ constexpr int kTidyRows = 100;
 // for readers a little, and the log begins anew.
 constexpr std::uint64_t kCheckpointBytes = 4ULL << 20U;
 constexpr std::uint64_t kLogBytes = 16ULL << 20U;
+constexpr std::uint64_t kMustBytes = 40ULL << 20U;
 /// For readings to end, by how long the log has become. Who waits for a commit is late then, and the log bounded.
 constexpr std::pair<std::uint64_t, milliseconds> kLogPatience[] = {
     {48ULL << 20U, milliseconds{1'000}}, {32ULL << 20U, milliseconds{250}}, {0, milliseconds{50}}};
+constexpr milliseconds kMustPatience{1'000};
+constexpr milliseconds kMustEvery{250};
 constexpr milliseconds kPushMin{100};
 constexpr milliseconds kPushMax{1'000};
 
@@ -122,10 +125,11 @@ class Store::Impl {
   std::uint64_t page_bytes_ = 0;
   std::int64_t next_checkpoint_ = 0;  // Pages of the log.
   steady_clock::time_point next_push_{};
+  steady_clock::time_point last_push_{};
   milliseconds push_after_ = kPushMin;
 
   mutable std::mutex mutex_;
-  std::condition_variable for_writer_, for_reader_, for_keeper_, for_flush_;
+  std::condition_variable for_kept_, for_writer_, for_reader_, for_keeper_, for_flush_;
   bool keeping_ = false;  // The log is being written back, …
   bool kept_ = false;     // … and was, since the writer looked.
   std::deque<Op> waiting_{};
@@ -574,11 +578,14 @@ void Store::Impl::checkpoint() {
     push_after_ = kPushMin;
     return;
   }
+  // The keeper is too slow, or readers are always in the way: better that everybody waits a little.
+  const bool must = bytes >= kMustBytes;
   bool kept = false;
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (must) for_kept_.wait_for(lock, kMustPatience, [&] { return !keeping_; });
     if (keeping_) return;
-    kept = std::exchange(kept_, false);
+    kept = std::exchange(kept_, false) || must;
     if (!kept) {
       if (pages < next_checkpoint_) return;
       keeping_ = true;
@@ -590,7 +597,8 @@ void Store::Impl::checkpoint() {
     return;
   }
   const steady_clock::time_point now = steady_clock::now();
-  if (bytes < kLogBytes || now < next_push_) return;
+  if (bytes < kLogBytes || now < (must ? std::min(next_push_, last_push_ + kMustEvery) : next_push_)) return;
+  last_push_ = now;
   try {
     database_.be_patient(
         std::ranges::find_if(kLogPatience, [&](const auto& row) { return bytes >= row.first; })->second);
@@ -624,6 +632,7 @@ void Store::Impl::keep() {
     lock.lock();
     keeping_ = false;
     kept_ = true;
+    for_kept_.notify_one();
   }
 }
 

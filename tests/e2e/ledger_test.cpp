@@ -274,6 +274,7 @@ TEST(Ledger, F44_what_was_done_while_the_store_was_locked_is_known_afterwards) {
     ASSERT_TRUE(lock.held());
     EXPECT_EQ(lives.chat(kUnary, key).status, 200);
     EXPECT_EQ(lives.chat(kUnary, key).header("callgate-idempotency"), "joined") << "memory knows it";
+    EXPECT_EQ(support::awaited(0, [&] { return lives.figure("callgate_store_up"); }), 0);
   }
   EXPECT_EQ(support::awaited(1, [&] { return lives.figure("callgate_store_up"); }), 1);
   EXPECT_EQ(support::awaited(0, [&] { return lives.figure("callgate_store_waiting"); }), 0);

@@ -29,6 +29,14 @@ export async function failure(promise) {
   throw new assert.AssertionError({ message: "it should have failed" });
 }
 
+/// An SDK that gives up early and asks again, and a queue that delivers again: `ask` (options of one request) → text.
+export async function paidOnce(world, ask) {
+  await world.script([{ answer: { delay_ms: 400 } }]);
+  const options = { timeout: 150, maxRetries: 3, headers: { "Idempotency-Key": `job:${Math.random()}` } };
+  for (let delivery = 0; delivery < 3; ++delivery) assert.equal(await ask(options), "hello");
+  assert.equal((await world.seen()).length, 1, "the provider is asked once");
+}
+
 /// The texts up to the end or the error.
 export async function read(parts) {
   const texts = [];

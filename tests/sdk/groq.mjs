@@ -1,11 +1,14 @@
 // Groq's SDK brings the path /openai/v1 by itself.
 import assert from "node:assert/strict";
 import Groq from "groq-sdk";
-import { kHello } from "./common.mjs";
+import { kHello, paidOnce } from "./common.mjs";
 
 const kAsk = { model: "llama-3.3-70b-versatile", messages: [{ role: "user", content: kHello }] };
 
 const own = {
+  async "a keyed call is paid once, whatever the client repeats"({ sdk, world }) {
+    await paidOnce(world, async (options) => (await sdk.chat.completions.create(kAsk, options)).choices[0].message.content);
+  },
   async "no usage chunk that nobody asked for, and yet its count"({ sdk, world }) {
     await world.script([]);
     for await (const part of await sdk.chat.completions.create({ ...kAsk, stream: true })) assert.ok(part.choices.length > 0);

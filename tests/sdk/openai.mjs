@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI6 from "openai";
 import OpenAI4 from "openai4";
-import { failure, kHello, kSoonMs } from "./common.mjs";
+import { failure, kHello, kSoonMs, paidOnce } from "./common.mjs";
 
 const kAsk = { model: "gpt-5-mini", messages: [{ role: "user", content: kHello }] };
 const kErrors = {
@@ -26,6 +26,9 @@ const image = (bytes) => ({
 });
 
 const own = {
+  async "a keyed call is paid once, whatever the client repeats"({ sdk, world }) {
+    await paidOnce(world, async (options) => (await sdk.chat.completions.create(kAsk, options)).choices[0].message.content);
+  },
   async "429 with an hour to wait comes back at once"({ sdk, world, client }) {
     await world.script([{ answer: { status: 429, headers: [["retry-after", "3600"]] } }]);
     const before = Date.now();

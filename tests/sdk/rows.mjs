@@ -51,5 +51,4 @@ export const later = [
   { row: "plain stream", clients: ["bedrock"], waits_for: kBedrock },
   { row: "typed throttling error of AWS", clients: ["bedrock"], waits_for: kBedrock },
   { row: "HTTP/2 without TLS", clients: ["bedrock"], waits_for: kBedrock },
-  { row: "a keyed call is paid once, whatever the client repeats", clients: ["openai 6", "groq"], waits_for: "idempotency keys" },
 ];
