@@ -180,7 +180,7 @@ Ending budget_spent(const Call& call, const CallRecord& record, const Refusal& r
              " USD are spent, and this call may cost " + budget::usd_text(spend.worst) +
              " USD (an answer as long as max_tokens allows)";
   if (spend.resets) message += "; it begins anew at " + utc_text(*spend.resets);
-  message += "; see callgate budget";
+  message += "; see callgate budget show";
   ComeBack never{.retryable = false};
   if (spend.resets) never.wait = refusal.retry_after;
   Ending ending = own_ending(call,

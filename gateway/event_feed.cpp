@@ -222,8 +222,12 @@ task<void> EventFeed::answer_once(const Ask& ask, std::string tenant, Caller& ca
     if (page.has_gap(*after)) {
       std::string first = R"(,"first":)";
       append_number(first, page.first);
-      co_await refuse(
-          caller, 410, "Gone", "Events after that one are not kept any more; ask on from `first` - 1.", first);
+      co_await refuse(caller,
+                      410,
+                      "Gone",
+                      "That event is not kept any more, or was another file's: ask on from the first that is kept "
+                      "(after=0) or from now on (without after).",
+                      first);
       co_return;
     }
     if (!page.rows.empty() || runtime_.now() >= until || signal.draining()) {
@@ -253,8 +257,12 @@ task<void> EventFeed::stream(Ask ask, std::string tenant, Caller& caller, Signal
       std::string first = R"(,"first":)";
       append_number(first, page.first);
       if (gap)
-        co_await refuse(
-            caller, 410, "Gone", "Events after that one are not kept any more; ask on from `first` - 1.", first);
+        co_await refuse(caller,
+                        410,
+                        "Gone",
+                        "That event is not kept any more, or was another file's: ask on from the first that is kept "
+                        "(after=0) or from now on (without after).",
+                        first);
       else
         co_await refuse(caller, 503, "The store cannot be read", page.trouble);
       co_return;
