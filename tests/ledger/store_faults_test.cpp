@@ -164,10 +164,13 @@ TEST_F(FaultsTest, the_claim_of_an_ending_that_was_given_up_is_unknown_when_its_
   ledger::OnceOutcome once;
   once.scope = digest(1);
   once.call_id = id_of(1);
+  // Only once the disk is known to refuse is it sure that nothing of what follows is in the writer's hand.
+  store->end_call(answered(9), std::nullopt);
+  ASSERT_TRUE(eventually([&] { return !store->figures().trouble.empty(); }));
   store->end_call(answered(1), once);
   store->end_call(answered(2), std::nullopt);
   store->end_call(answered(3), std::nullopt);
-  ASSERT_TRUE(eventually([&] { return store->figures().lost_endings >= 1; }));
+  ASSERT_TRUE(eventually([&] { return store->figures().lost_endings >= 3; }));
   other.run("COMMIT");
   ASSERT_TRUE(store->flush(kPatience));
   EXPECT_EQ(claimed(*store, asking(1, clock_, 4)).kind, ClaimAnswer::Kind::Held);
