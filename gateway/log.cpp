@@ -17,6 +17,7 @@
 
 #include "budget/price.h"
 #include "gateway/json_out.h"
+#include "ledger/billed_names.h"
 
 namespace gateway {
 namespace {
@@ -56,29 +57,6 @@ constexpr std::size_t kRunIdMax = 256;
 constexpr std::size_t kPathMax = 256;
 constexpr std::size_t kDetailMax = 200;
 constexpr std::size_t kMessageMax = 2048;
-
-struct BilledField {
-  std::string_view name;
-  std::int64_t classifier::Billed::*member;
-};
-constexpr BilledField kBilledFields[] = {
-    {"audio_input", &classifier::Billed::audio_input},
-    {"cached_audio_input", &classifier::Billed::cached_audio_input},
-    {"image_input", &classifier::Billed::image_input},
-    {"cached_image_input", &classifier::Billed::cached_image_input},
-    {"image_input_apart", &classifier::Billed::image_input_apart},
-    {"audio_output", &classifier::Billed::audio_output},
-    {"image_output", &classifier::Billed::image_output},
-    {"input_ms", &classifier::Billed::input_ms},
-    {"output_ms", &classifier::Billed::output_ms},
-    {"input_images", &classifier::Billed::input_images},
-    {"output_images", &classifier::Billed::output_images},
-    {"input_characters", &classifier::Billed::input_characters},
-    {"output_characters", &classifier::Billed::output_characters},
-    {"queries", &classifier::Billed::queries},
-    {"pages", &classifier::Billed::pages},
-    {"web_searches", &classifier::Billed::web_searches},
-};
 
 std::string_view name_of(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
 
@@ -252,7 +230,7 @@ template <typename Fields>
 void write_billed(Fields& fields, const classifier::Billed& billed) {
   if (billed == classifier::Billed{}) return fields.unknown("billed");
   fields.open("billed");
-  for (const auto& [name, member] : kBilledFields) {
+  for (const auto& [name, member] : ledger::kBilledNames) {
     if (billed.*member != 0) fields.number(name, billed.*member);
   }
   fields.close();

@@ -1,5 +1,5 @@
 #pragma once
-// What are the quantities besides tokens called in rows?
+// What are the quantities besides tokens called, in rows and in the log?
 
 #include <cstdint>
 #include <string_view>
