@@ -709,7 +709,8 @@ class Sidecar {
   std::atomic<bool> draining_{false};
   std::atomic<bool> store_refuses_{false};
   std::string store_trouble_{};
-  std::atomic<std::int64_t> last_turn_{0};
+  // Health is asked before the loop turns for the first time, and a start is no standstill.
+  std::atomic<std::int64_t> last_turn_{std::chrono::steady_clock::now().time_since_epoch().count()};
   bool broken_off_ = false;
   bool gone_ = false;
 };

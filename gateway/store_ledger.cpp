@@ -30,7 +30,10 @@ task<ledger::ClaimAnswer> StoreLedger::claim(ledger::ClaimAsk ask) {
   store_.claim(std::move(ask), ClaimAwaited::teller(awaited));
   std::optional<ledger::ClaimAnswer> answer =
       co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + kClaimPatience);
-  if (answer) co_return std::move(*answer);
+  if (answer) {
+    fault_point(Step::Claimed);
+    co_return std::move(*answer);
+  }
   ledger::ClaimAnswer none;
   none.kind = ledger::ClaimAnswer::Kind::NoStore;
   co_return none;

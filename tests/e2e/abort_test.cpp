@@ -22,8 +22,10 @@ using support::Response;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kAborts = 4'000;
+constexpr int kPatient = 300;  // ms
 #else
 constexpr int kAborts = 20'000;
+constexpr int kPatient = 100;
 #endif
 constexpr int kThreads = 8;
 
@@ -60,7 +62,7 @@ TEST(Abort, leaves_nothing_behind) {
       // Some leave in the middle of their own request.
       const std::size_t sent = rng() % 8 == 0 ? rng() % request.size() : request.size();
       if (!client.try_send(request.substr(0, sent))) continue;
-      const auto patience = std::chrono::milliseconds{rng() % 8 == 0 ? 100 : rng() % 12};
+      const auto patience = std::chrono::milliseconds{rng() % 8 == 0 ? kPatient : rng() % 12};
       const Response answer = client.read_response(patience);
       if (answer.end == Response::End::Complete) ++answered;
       switch (rng() % 3) {

@@ -447,7 +447,10 @@ TEST(Log, after_a_line_that_was_cut_the_next_begins_on_its_own) {
     events.push_back(json::accept(line) ? json::parse(line)["event"].get<std::string>() : "cut");
   }
   std::filesystem::remove(path);
-  EXPECT_EQ(events, (std::vector<std::string>{"cut", "after", "log_lines_dropped"}));
+  // The first line may learn of its own loss, or the second.
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0], "cut");
+  EXPECT_EQ((std::set<std::string>{events[1], events[2]}), (std::set<std::string>{"after", "log_lines_dropped"}));
 }
 
 TEST(Log, a_closed_output_costs_the_lines_and_nothing_else) {
