@@ -13,6 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "ledger/letters.h"
+#include "ledger/runs.h"
+
 namespace ledger {
 
 struct PauseRow {
@@ -182,6 +185,38 @@ class Books {
                                                              std::size_t most) = 0;
   /// The first and the last that are kept; {0, 0}: none.
   [[nodiscard]] virtual Answer<std::pair<std::int64_t, std::int64_t>> event_span() = 0;
+
+  [[nodiscard]] virtual Answer<std::vector<LetterLine>> letters(const LettersAsk& ask) = 0;
+  [[nodiscard]] virtual Answer<std::optional<LetterDetail>> letter(std::string_view id, std::string_view tenant) = 0;
+  /// Nothing: it was not kept, or cannot be read. `revision` -1: the newest.
+  [[nodiscard]] virtual Answer<std::shared_ptr<const KeptRequest>> letter_request(std::string_view id,
+                                                                                  int revision) = 0;
+  /// The greatest first.
+  [[nodiscard]] virtual Answer<std::vector<LetterGroup>> letter_groups(const LettersAsk& ask) = 0;
+  [[nodiscard]] virtual Answer<std::vector<LettersPending>> letters_pending() = 0;
+  [[nodiscard]] virtual Answer<std::vector<Replay>> replays(std::string_view tenant, std::size_t most) = 0;
+  [[nodiscard]] virtual Answer<std::optional<Replay>> replay(std::string_view id, std::string_view tenant) = 0;
+  /// In the order of their letters' arrival.
+  [[nodiscard]] virtual Answer<std::vector<ReplayItem>> replay_items(std::string_view replay,
+                                                                     std::optional<ItemState> state,
+                                                                     std::string_view after, std::size_t most) = 0;
+  /// Of these letters, those that a running or paused replay has still to do.
+  [[nodiscard]] virtual Answer<std::vector<std::string>> in_replay(const std::vector<std::string>& letters) = 0;
+  /// The youngest first.
+  [[nodiscard]] virtual Answer<std::vector<AuditRow>> acts(std::int64_t before_seq, std::size_t most) = 0;
+
+  [[nodiscard]] virtual Answer<std::vector<RunLine>> runs(const RunsAsk& ask) = 0;
+  [[nodiscard]] virtual Answer<std::optional<RunLine>> run(std::string_view id, std::string_view tenant) = 0;
+  /// Null: it has none, or it cannot be read.
+  [[nodiscard]] virtual Answer<std::shared_ptr<const StoredAnswer>> run_answer(std::string_view id) = 0;
+  /// Queued ones of a queue that may begin before then, the oldest first.
+  [[nodiscard]] virtual Answer<std::vector<WaitingRun>> waiting_runs(std::string_view queue, std::int64_t before_ms,
+                                                                     std::string_view after, std::size_t most) = 0;
+  /// When the first of those begins that may not begin yet; nothing: there is none.
+  [[nodiscard]] virtual Answer<std::optional<std::int64_t>> next_run_at(std::int64_t now_ms) = 0;
+  [[nodiscard]] virtual Answer<std::vector<RunsPending>> runs_pending(std::int64_t now_ms) = 0;
+  [[nodiscard]] virtual Answer<std::vector<WebhookRow>> webhooks_due(std::int64_t now_ms, std::size_t most) = 0;
+
   [[nodiscard]] virtual Answer<std::vector<KeyRow>> keys(std::string_view key, std::string_view tenant,
                                                          std::size_t most) = 0;
 };

@@ -30,7 +30,9 @@
 #include <string_view>
 
 #include "ledger/books.h"
+#include "ledger/letters.h"
 #include "ledger/records.h"
+#include "ledger/runs.h"
 
 namespace ledger {
 
@@ -49,6 +51,8 @@ enum class Payloads : std::uint8_t {
 struct Retention {
   std::chrono::milliseconds calls{90LL * 24 * 3'600'000};
   std::chrono::milliseconds events{30LL * 24 * 3'600'000};
+  std::chrono::milliseconds dead_letters{30LL * 24 * 3'600'000};  // From arrival, whatever their state.
+  std::chrono::milliseconds runs{30LL * 24 * 3'600'000};          // From their end.
   bool operator==(const Retention&) const = default;
 };
 
@@ -61,12 +65,20 @@ struct StoreOptions {
   std::vector<std::string> old_payload_keys{};  // Still read, never written with.
   std::chrono::milliseconds answers_for{24LL * 3'600'000};  // idempotency.ttl
   std::uint64_t answers_bytes = 256ULL * 1024 * 1024;       // idempotency.max_bytes, as stored
+  std::uint64_t letters_bytes = 256ULL * 1024 * 1024;       // dead_letters.max_bytes, of requests as stored
   std::size_t most_waiting = 50'000;                        // Of writes.
   std::uint64_t most_waiting_bytes = 64ULL * 1024 * 1024;
   std::chrono::milliseconds flush_for{3'000};  // At the end.
   /// For leases and retention; rows are told their own times.
   std::function<std::chrono::system_clock::time_point()> now{};
   bool set_aside_if_broken = true;  // A file that fails its check is renamed and a new one begun, else: no start.
+};
+
+/// What ends with a call, in its transaction.
+struct CallEnd {
+  std::optional<OnceOutcome> once{};
+  std::optional<LetterOutcome> letter{};
+  std::optional<RunOutcome> run{};
 };
 
 /// Why there is no store.
@@ -94,6 +106,10 @@ struct StoreFigures {
   std::uint64_t answers_bytes = 0;
   std::uint64_t answers_evicted = 0;
   std::uint64_t answers_unreadable = 0;  // Stored ones that could not be given: damaged, or their key is gone.
+  std::uint64_t letters_bytes = 0;        // Of open letters' requests, as stored.
+  std::uint64_t letters_without = 0;      // Written without their request, for want of room.
+  std::uint64_t letters_expired = 0;      // Open ones that retention has removed.
+  std::uint64_t late_results = 0;         // Of runs, refused by their fence.
   std::string set_aside{};               // Where a broken file went at the start.
   std::string trouble{};                 // Why nothing can be written now; empty: all is well.
   std::string last_loss{};               // What was given up last, and why.
@@ -113,7 +129,7 @@ class Store {
   void open_attempt(const OpenRow& row, Done done = {});
   /// The call goes on; its attempts so far have ended. A later open_attempt() or end_call() says the same again.
   void attempt_ended(const CallRecord& call);
-  void end_call(const CallRecord& record, std::optional<OnceOutcome> once, Done done = {});
+  void end_call(const CallRecord& record, CallEnd end, Done done = {});
   void claim(ClaimAsk ask, std::function<void(ClaimAnswer)> answered);
   /// An answer that is not wanted any more (it was delivered), or a claim to be given up.
   void forget_claim(const Digest& scope, std::string call_id);
@@ -121,12 +137,50 @@ class Store {
   void forget_pause(std::string_view what, std::string_view name);
   void remember_grant(const GrantRow& grant, Done done = {});
 
+  // Runs. Each is synced to disk before it is told.
+  /// A run of the same scope, whatever its state, is the same run.
+  void accept_run(NewRun run, std::function<void(RunAnswer)> answered);
+  void take_run(std::string id, std::chrono::milliseconds lease, std::function<void(TakenRun)> taken);
+  /// Those held here, with their fences. Who is told `lost` has been taken by another, or ended.
+  void renew_runs(std::vector<std::pair<std::string, std::int64_t>> held, std::chrono::milliseconds lease,
+                  std::function<void(std::vector<std::string> lost)> renewed);
+  /// Without a call of its own: given back, too late, crashed too often, an answer that was there already. False: the
+  /// fence was another's, or the store cannot say.
+  void end_run(RunOutcome outcome, std::optional<LetterOutcome> letter, std::function<void(bool)> done);
+  /// Of one that is queued. The answer is how it stands then; nothing: no such run of that tenant.
+  void cancel_run(std::string id, std::string tenant, AuditRow audit,
+                  std::function<void(std::optional<RunState>)> done);
+  /// One that failed or died is queued again; its letter stays open until it succeeds.
+  void retry_run(std::string id, std::string tenant, AuditRow audit,
+                 std::function<void(std::optional<RunState>)> done);
+  /// An attempt to tell of a run's end is over: told, to be tried again at row.next_ms, or given up with a letter.
+  enum class Telling : std::uint8_t { Told, Again, Dead };
+  void webhook_ended(WebhookRow row, Telling how, std::optional<LetterOutcome> letter, Done done = {});
+
+  // Letters and replays. The text of an error says what is in the way, and the mend.
+  template <typename T>
+  using Answered = std::function<void(std::expected<T, std::string>)>;
+  /// How many were open and are not any more.
+  void discard_letters(LettersAsk ask, AuditRow audit, Answered<std::int64_t> done);
+  /// A new revision of its request, made from revision `from`, which must be the newest. The answer is its number.
+  void edit_letter(std::string id, std::string tenant, int from, std::shared_ptr<const KeptRequest> request,
+                   std::string difference, AuditRow audit, Answered<int> done);
+  void plan_replay(Replay replay, std::vector<ReplayItem> items, AuditRow audit, Answered<bool> done);
+  /// Only from one of `from`; the answer is how it stands then.
+  void move_replay(std::string id, std::vector<ReplayState> from, ReplayState to, std::string why, AuditRow audit,
+                   Answered<ReplayState> done);
+  void replay_item(std::string replay, ReplayItem item, Done done = {});
+  void canary_passed(std::string replay, Done done = {});
+  void approve_replay(std::string id, std::string by, AuditRow audit, Answered<bool> done);
+  void remember_act(AuditRow audit, Done done = {});
+
   /// `reading` is called on the reader's thread; books are its own until it returns. Nothing is thrown to it.
   void read(std::function<void(Books&)> reading);
   /// Rings after each commit that added events, on the writer's thread. One listener.
   void on_events(std::function<void(std::int64_t last_seq)> listener);
 
-  void configure(const Retention& retention, std::chrono::milliseconds answers_for, std::uint64_t answers_bytes);
+  void configure(const Retention& retention, std::chrono::milliseconds answers_for, std::uint64_t answers_bytes,
+                 std::uint64_t letters_bytes);
   [[nodiscard]] StoreFigures figures() const;
   /// Waits until all that was handed over before has been written or given up; false: not within `patience`.
   bool flush(std::chrono::milliseconds patience);
