@@ -412,7 +412,8 @@ class Sidecar {
     ledger_.configure(config().store.commit_wait);
     opened_.store->configure({.calls = config().store.keep_calls, .events = config().store.keep_events},
                              config().idempotency.ttl,
-                             config().idempotency.max_bytes);
+                             config().idempotency.max_bytes,
+                             ledger::StoreOptions{}.letters_bytes);
     if (key_files_) key_files_->watch(key_sources());
   }
   void apply() {
