@@ -2,6 +2,7 @@
 
 #include "ledger/runs.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -424,7 +425,9 @@ TEST_F(RunsTest, random_acts_end_as_a_small_model_says) {
       case 0: {
         const RunAnswer told = accept(new_run(scope, scope));
         EXPECT_EQ(told.kind, model.there ? Kind::Same : Kind::Accepted);
-        if (model.there) EXPECT_EQ(told.state, model.state);
+        if (model.there) {
+          EXPECT_EQ(told.state, model.state);
+        }
         model.there = true;
         break;
       }
