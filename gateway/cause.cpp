@@ -299,20 +299,20 @@ Advice advice_for(Class cls, std::string_view code) {
 
 Cause cause_of(const Death& death) {
   Cause cause;
-  cause.words = masked_words(death);
-  if (!says_something(cause.words)) {
-    cause.words = !death.code.empty()          ? std::string{death.code}
-                  : !death.fingerprint.empty() ? "unknown answer " + std::string{death.fingerprint}
-                                               : std::string{classifier::name_of(death.cls)};
-    if (cause.words.size() > kWordsMax) cause.words.resize(kWordsMax);
+  cause.text = masked_words(death);
+  if (!says_something(cause.text)) {
+    cause.text = !death.code.empty()          ? std::string{death.code}
+                 : !death.fingerprint.empty() ? "unknown answer " + std::string{death.fingerprint}
+                                              : std::string{classifier::name_of(death.cls)};
+    if (cause.text.size() > kWordsMax) cause.text.resize(kWordsMax);
     std::ranges::replace_if(
-        cause.words,
+        cause.text,
         [](char c) { return (is_blank(c) && c != ' ') || static_cast<unsigned char>(c) >= 0x80U; },
         kMask);
   }
   Digest digest;
   for (const std::string_view part :
-       {death.queue, classifier::name_of(death.cls), death.code, std::string_view{cause.words}, death.model}) {
+       {death.queue, classifier::name_of(death.cls), death.code, std::string_view{cause.text}, death.model}) {
     digest.add(part);
   }
   constexpr std::size_t kGroupBytes = 8;
