@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -133,6 +135,24 @@ TEST(Cause, shows_nothing_of_a_prompt_that_is_echoed_without_quotes) {
   death.body = R"({"messages":[{"content":"the gold below"}]})";
   EXPECT_EQ(cause_of(death).text, "Invalid prompt: my sister hides the gold below the oak is flagged by policy")
       << "a few words in common are chance";
+}
+
+TEST(Cause, takes_no_long_time_for_a_message_made_to_take_one) {
+  const std::string message(4'096, 'a');
+  const std::string body(4'000'000, 'a');
+  std::string mixed;
+  while (mixed.size() < 4'096) mixed += "word " + std::to_string(mixed.size()) + " ";
+  std::string repeated;
+  while (repeated.size() < 4'000'000) repeated += mixed;
+  const std::string quotes(4'096, '<');
+  const auto began = std::chrono::steady_clock::now();
+  for (const auto& [said, sent] :
+       {std::pair{&message, &body}, {&mixed, &repeated}, {&mixed, &body}, {&quotes, &body}}) {
+    Death death = death_of(*said);
+    death.body = *sent;
+    EXPECT_FALSE(cause_of(death).text.empty());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{5}) << "it was hours, or milliseconds";
 }
 
 TEST(Cause, gives_an_advice_by_class) {
