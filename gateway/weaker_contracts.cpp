@@ -11,7 +11,7 @@ namespace gateway {
 namespace {
 
 std::string usd(const std::optional<budget::NanoUsd>& amount) {
-  return amount ? budget::usd_text(*amount) : "no limit";
+  return amount ? "$" + budget::usd_text(*amount) : "no limit";
 }
 
 std::chrono::milliseconds retention_of(const QueueContract& queue, const Config& config) {
