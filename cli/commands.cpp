@@ -30,10 +30,13 @@ constexpr Example kServeExamples[] = {
 };
 
 constexpr Option kAdmin{"--admin", "ADDRESS", "Where it listens (host:port or unix:/path), if not at listen.admin."};
-constexpr Option kReloadOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Option kAcceptWeaker{
+    "--accept-weaker", "", "Queue contracts may promise less than those that hold; else that is an error."};
+constexpr Option kReloadOptions[] = {kConfig, kSet, kAdmin, kAcceptWeaker, kJson};
 constexpr Example kReloadExamples[] = {
     {"callgate reload --config callgate.yaml", "what has changed, or every problem"},
     {"callgate reload --admin unix:/run/callgate/admin.sock", "named by its address"},
+    {"callgate reload --accept-weaker", "queue contracts may promise less than before"},
     {"callgate reload --json", "for programs"},
 };
 
@@ -262,9 +265,17 @@ constexpr Example kUnknownExamples[] = {
     {"callgate unknown --json", "for programs"},
 };
 
-constexpr Option kValidateOptions[] = {kSet, kJson};
+constexpr Option kValidateOptions[] = {
+    kSet,
+    {"--strict", "", "Warnings are errors."},
+    {"--against", "OLD", "The configuration that holds now: contracts that promise less than it are errors."},
+    kAcceptWeaker,
+    kJson,
+};
 constexpr Example kValidateExamples[] = {
     {"callgate validate callgate.yaml", "every problem, with its place and the mend"},
+    {"callgate validate --strict callgate.yaml", "warnings, too, end with 3"},
+    {"callgate validate --against running.yaml callgate.yaml", "would a reload take it?"},
     {"callgate validate --json a.yaml b.yaml", "for programs"},
     {"render-config | callgate validate -", "from standard input"},
 };
@@ -371,7 +382,8 @@ constexpr Command kCommands[] = {
      .options = kReloadOptions,
      .details =
          "It is found by listen.admin of the same configuration, and listen.admin_token is shown where one is set.\n"
-         "A bad configuration is refused whole: the problems are listed, the old one stays, and the exit code is 3.",
+         "A bad configuration is refused whole: the problems are listed, the old one stays, and the exit code is 3.\n"
+         "A queue contract that promises less than the one that holds is refused, too, without --accept-weaker.",
      .run = reload},
     {.words = "upstreams",
      .summary = "Show how the providers of a running callgate are.",
@@ -572,7 +584,7 @@ constexpr Command kCommands[] = {
      .options = kValidateOptions,
      .details =
          "Without a file: CALLGATE_CONFIG, else the defaults with CALLGATE_ variables. \"-\" is standard input.\n"
-         "Nothing is sent anywhere. Ends with 3 if there is an error; warnings alone end with 0.",
+         "Nothing is sent anywhere. Ends with 3 if there is an error; warnings alone end with 0 without --strict.",
      .run = validate},
     {.words = "config show",
      .summary = "Print what holds in the end, and who decided each value.",

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <istream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "gateway/config_keys.h"
 #include "gateway/config_print.h"
+#include "gateway/reload.h"
 
 namespace cli {
 namespace {
@@ -89,11 +91,29 @@ void print_problems(std::span<const Problem> problems, std::ostream& out, bool c
 int validate(const Arguments& arguments, Terminal& terminal) {
   std::vector<std::string> files = arguments.words;
   if (files.empty()) files.push_back(file_from_environment());
+  std::optional<Loaded> old;
+  if (arguments.has("--against")) {
+    const std::string name = arguments.get("--against");
+    old = load_named(name, arguments, terminal);
+    if (!old->usable()) {
+      print_problems(old->problems, terminal.err, terminal.colour_err);
+      terminal.err << "callgate validate: --against must be a configuration without errors\n";
+      return kInvalid;
+    }
+  }
   Json report = Json::array();
   std::size_t errors = 0;
   std::size_t warnings = 0;
   for (const std::string& file : files) {
-    const Loaded loaded = load_named(file, arguments, terminal);
+    Loaded loaded = load_named(file, arguments, terminal);
+    if (old) {
+      const auto cause =
+          arguments.has("--accept-weaker") ? gateway::ReloadCause::Accepting : gateway::ReloadCause::Signal;
+      refuse_weaker(*old, loaded, cause, file == "-" ? kStandardInput : file);
+    }
+    if (arguments.has("--strict")) {
+      for (Problem& problem : loaded.problems) problem.severity = Problem::Severity::Error;
+    }
     const std::string name = file.empty() ? "defaults and environment" : file == "-" ? kStandardInput : file;
     for (const Problem& problem : loaded.problems) {
       ++(problem.severity == Problem::Severity::Error ? errors : warnings);

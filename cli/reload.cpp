@@ -81,7 +81,11 @@ void print_done(const Told& told, Terminal& terminal) {
 }  // namespace
 
 int reload(const Arguments& arguments, Terminal& terminal) {
-  const auto reply = ask_running(kCommand, "POST", "/v1/reload", arguments, terminal);
+  const auto reply = ask_running(kCommand,
+                                 "POST",
+                                 arguments.has("--accept-weaker") ? "/v1/reload?accept_weaker=true" : "/v1/reload",
+                                 arguments,
+                                 terminal);
   if (!reply) return reply.error();
   const AdminAnswer& answer = reply->answer;
   const std::optional<Told> told = read(answer);

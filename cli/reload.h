@@ -5,7 +5,7 @@
 
 namespace cli {
 
-/// Options: --config FILE, --set KEY=VALUE, --admin ADDRESS, --json.
+/// Options: --config FILE, --set KEY=VALUE, --admin ADDRESS, --accept-weaker, --json.
 int reload(const Arguments& arguments, Terminal& terminal);
 
 }  // namespace cli

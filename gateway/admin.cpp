@@ -344,8 +344,13 @@ struct Call {
 constexpr Call kCalls[] = {
     {"POST",
      "/v1/reload",
-     [](const AdminSources& sources, const Asked& /*asked*/) {
-       const std::optional<ReloadReport> report = sources.reload();
+     [](const AdminSources& sources, const Asked& asked) {
+       const auto parameters = parameters_of(asked.query);
+       const bool accept = parameters && parameters->contains("accept_weaker");
+       const bool known = parameters && parameters->size() == (accept ? 1U : 0U) &&
+                          (!accept || parameters->at("accept_weaker") == "true");
+       if (!known) return problem(400, "Bad request", "A reload may have ?accept_weaker=true, nothing else.");
+       const std::optional<ReloadReport> report = sources.reload(accept);
        if (!report) return no_answer();
        if (report->result != ReloadReport::Result::Refused) return json_answer(200, json_of(*report));
        return problem(422,

@@ -1,7 +1,7 @@
 #pragma once
 // The admin listener: what an operator asks of a running callgate. Short calls only.
 //
-//   POST /v1/reload             read the configuration again
+//   POST /v1/reload             read the configuration again; ?accept_weaker=true: queue contracts may promise less
 //   GET  /v1/config             what holds, and who decided it
 //   GET  /v1/upstreams          how each of them is: breakers, pauses, keys, retries left
 //   GET    /v1/status             tenants, lanes, upstreams, who waits and who holds what
@@ -68,7 +68,7 @@ struct OrderResult {
 /// The functions are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not
 /// answer.
 struct AdminSources {
-  std::function<std::optional<ReloadReport>()> reload;
+  std::function<std::optional<ReloadReport>(bool accept_weaker)> reload;
   std::function<std::optional<std::vector<Setting>>()> settings;
   std::function<std::optional<std::vector<UpstreamState>>()> upstreams;
   /// As JSON; empty: no such call.

@@ -494,7 +494,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     if (failure) co_return remembered(call, record, *failure, begun);
   }
 
-  const budget::RetryPolicy& retry = call.policy->retry[static_cast<std::size_t>(call.lane)];
+  const budget::RetryPolicy& retry =
+      call.retry ? *call.retry : call.policy->retry[static_cast<std::size_t>(call.lane)];
   const auto patience = [&call] { return std::min(call.ends_by(), call.answers_by()); };
   std::vector<TimePoint> not_before(call.candidates.size(), TimePoint::min());
   for (std::size_t i = 0; i < priced.size(); ++i) {
@@ -719,16 +720,16 @@ task<CallRecord> run_call(Call call, Services services, Caller& caller, Signal& 
   record.duration = span(call.request.arrived, services.runtime.now());
   record.ended = services.runtime.wall_now();
   record.bytes_out = caller.bytes_sent() + ending.last.bytes.size();
-  std::optional<ledger::OnceOutcome> once;
+  ledger::CallEnd end;
   try {
     if (ending.worth_remembering) remember(call, record, ending, services);
-    if (call.keep) once = call.keep->outcome(record, ending.last);
+    if (call.keep) end = call.keep->outcome(record, ending.last);
   } catch (const std::exception& bug) {
     record.bug = bug.what();
   }
   try {
     fault_point(Step::Answered);
-    record.commit_late = !co_await services.ledger.end(record, std::move(once));
+    record.commit_late = !co_await services.ledger.end(record, std::move(end));
     fault_point(Step::Ended);
   } catch (const std::exception& bug) {
     record.bug = bug.what();

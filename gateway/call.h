@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,13 +71,30 @@ struct CallPolicy {
 
 struct LastWord;
 
+/// How a dead letter of a call is written, by its queue's contract or without one.
+struct LetterTerms {
+  std::chrono::milliseconds retention{0};  // 0: store.retention.dead_letters.
+  std::string version{};                   // Of the payload.
+};
+
 /// For a call that is to happen once: what is kept of its end.
 class Keep {
  public:
   virtual ~Keep() = default;
-  /// The story has come to its end; `last` is still to be said. Writes into the record what it did. Nothing: there is
-  /// no claim that would end with the call.
-  [[nodiscard]] virtual std::optional<ledger::OnceOutcome> outcome(CallRecord& record, const LastWord& last) = 0;
+  /// The story has come to its end; `last` is still to be said. Writes into the record what it did.
+  [[nodiscard]] virtual ledger::CallEnd outcome(CallRecord& record, const LastWord& last) = 0;
+};
+
+/// A run that is being made. Its end is written with that of its call, where it has one of its own: it may also read
+/// along with another's, or be given an answer that was there.
+struct RunHold {
+  std::string id{};
+  std::int64_t fence = 0;
+  bool playing = false;    // A call is played for it, and not over yet.
+  bool ended = false;      // Its end went to the ledger with that call's.
+  Signal* bell = nullptr;  // Rung when that is over.
+  /// What becomes of it, by how its call has ended; `answer` may be null.
+  std::function<ledger::RunOutcome(const CallRecord& record, std::shared_ptr<const ledger::StoredAnswer> answer)> end{};
 };
 
 /// Of a call that several callers may wait for: until when the most patient of them does. It moves as they come and
@@ -120,6 +138,11 @@ struct Call {
   [[nodiscard]] TimePoint ends_by() const { return patience ? patience->deadline : deadline; }
   [[nodiscard]] TimePoint answers_by() const { return patience ? patience->first_content_by : first_content_by; }
   Keep* keep = nullptr;      // Null: it may happen twice.
+  /// What is written of it, should it fail for good; without a request, which is made of this call's. Null: nothing.
+  std::shared_ptr<const LetterTerms> letter{};
+  std::shared_ptr<RunHold> run{};                  // Null: somebody waits for it.
+  std::optional<classifier::Edit> as_sent{};       // Makes the body again what the caller had sent.
+  std::optional<budget::RetryPolicy> retry{};      // By its queue's contract, instead of its lane's.
   LiveCall* live = nullptr;  // Where it is told how far it has come; may be null.
 };
 

@@ -167,6 +167,8 @@ class Reader {
   void settle_groups(UpstreamConfig& upstream, Loaded& loaded) const;
   void settle_route(const std::string& name, Loaded& loaded) const;
   void settle_keys(TenantConfig& tenant, Loaded& loaded) const;
+  /// What queues leave out.
+  void settle_queues(Config& config) const;
   /// A decision below `path`; what it says is added to `row`, as one would write it.
   [[nodiscard]] const Value* value_below(const Path& path, std::string_view key, std::string& row) const;
 
@@ -181,6 +183,11 @@ class Reader {
   void check_routes(const Config& config);
   void check_tenants(Config& config);
   void check_sizes(const Config& config);
+  void check_queues(Config& config);
+  void check_queue(QueueContract& queue);
+  void check_path(const Path& path, const std::optional<JsonPath>& read);
+  void load_payload_schema(QueueContract& queue);
+  void check_webhooks(Config& config);
   void load_prices(Config& config);
 
   void add(Kind kind, const Place& place, const Path& path, std::string message);
@@ -1172,6 +1179,161 @@ void Reader::check_routes(const Config& config) {
   }
 }
 
+void Reader::settle_queues(Config& config) const {
+  const auto take = [&](QueueContract& queue) {
+    const Path retry{"queues", queue.name, "retry"};
+    if (!decisions_.contains(retry / "max_attempts")) queue.retry.max_attempts = config.runs.max_attempts;
+    if (!decisions_.contains(retry / "max_elapsed")) queue.retry.max_elapsed = config.runs.max_elapsed;
+    if (!decisions_.contains(retry / "backoff" / "base")) queue.retry.base = config.retry.base;
+    if (!decisions_.contains(retry / "backoff" / "cap"))
+      queue.retry.cap = std::max(config.retry.cap, queue.retry.base);
+  };
+  for (QueueContract& queue : config.queues) take(queue);
+  take(config.other_queues);
+}
+
+/// What could not be read of a path in the body.
+void Reader::check_path(const Path& path, const std::optional<JsonPath>& read) {
+  const auto decision = decisions_.find(path);
+  if (decision == decisions_.end() || read) return;
+  const std::string& text = decision->second.value.text;
+  add(Kind::Type, place_of(path), path, JsonPath::read(text).error() + " (is " + say(text) + ")");
+}
+
+/// Problems of a schema are told with its own name and lines, as those of price files are.
+void Reader::load_payload_schema(QueueContract& queue) {
+  constexpr std::size_t kLargestSchema = std::size_t{1} << 20U;
+  const Path path = Path{"queues", queue.name} / "payload_schema";
+  const std::string& named = queue.payload_schema.file;
+  if (named.empty()) {
+    if (decisions_.contains(path)) add(Kind::Type, place_of(path), path, "must be the path of a file (is \"\")");
+    return;
+  }
+  const std::size_t slash = file_.rfind('/');
+  const std::string folder = slash == std::string::npos ? std::string{} : file_.substr(0, slash + 1);
+  const std::string file = named.starts_with('/') ? named : folder + named;
+  const auto text = read_whole(file, kLargestSchema, "a payload's schema");
+  if (!text) return add(Kind::Reference, place_of(path), path, "cannot read " + say(file) + ": " + text.error());
+  auto schema = JsonSchema::read(text->text);
+  if (schema) {
+    queue.payload_schema.schema = std::move(*schema);
+    return;
+  }
+  for (const SchemaProblem& problem : schema.error()) {
+    const Place place{file, problem.line, problem.column};
+    add(Kind::Reference, place, path, (problem.pointer.empty() ? "it" : problem.pointer) + " " + problem.message);
+  }
+}
+
+void Reader::check_queue(QueueContract& queue) {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+  const auto is_name = [&](const std::string& text) {
+    return !text.empty() && text.size() <= 64 && text.find_first_not_of(kLetters) == text.npos;
+  };
+  const Path path{"queues", queue.name};
+  if (!is_name(queue.name))
+    add(Kind::Type, place_of(path), path, "must be a name of at most 64 letters, digits, -, _ and .");
+  const Path team = path / "owner" / "team";
+  if (decisions_.contains(team) && !is_name(queue.owner.team)) {
+    add(Kind::Type,
+        place_of(team),
+        team,
+        "must be a name of at most 64 letters, digits, -, _ and ., since it is a label in metrics");
+  }
+  const Path runbook = path / "owner" / "runbook";
+  const std::string& page = queue.owner.runbook;
+  const bool is_page = (page.starts_with("https://") || page.starts_with("http://")) &&
+                       std::ranges::none_of(page, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  if (decisions_.contains(runbook) && !is_page)
+    add(Kind::Type, place_of(runbook), runbook, "must be the URL of a page (is " + say(page) + ")");
+
+  load_payload_schema(queue);
+  check_path(path / "version_from", queue.version_from);
+  check_path(path / "idempotency_key" / "from", queue.idempotency_key_from);
+  check_path(path / "ordering_key", queue.ordering_key);
+
+  const Path backoff = path / "retry" / "backoff";
+  if (queue.retry.base > queue.retry.cap) {
+    const Path where = decisions_.contains(backoff / "cap") ? backoff / "cap" : backoff / "base";
+    add(Kind::Range,
+        place_of(where),
+        where,
+        "backoff.base (" + say_duration(queue.retry.base.count()) + ") must not be above backoff.cap (" +
+            say_duration(queue.retry.cap.count()) + ")");
+  }
+  const Path never = path / "retry" / "never";
+  if (const auto decision = decisions_.find(never); decision != decisions_.end()) {
+    constexpr std::size_t kProviders = 18;  // Behind them come those of our own making.
+    std::vector<std::string> classes;
+    for (std::size_t i = 1; i < kProviders; ++i) classes.emplace_back(classifier::kClassNames[i]);
+    for (const std::string& word : decision->second.value.texts) {
+      if (std::ranges::find(classes, word) != classes.end()) continue;
+      const std::string meant = nearest(word, classes);
+      add(Kind::Reference,
+          place_of(never),
+          never,
+          "must be classes of a verdict (has " + say(word) +
+              (meant.empty() ? "; there are: " + listed(classes) + ")" : "; did you mean " + meant + "?)"));
+    }
+  }
+  const Path rate = path / "replay" / "max_rate";
+  if (const auto decision = decisions_.find(rate);
+      decision != decisions_.end() && !read_rate(decision->second.value.text)) {
+    add(Kind::Type,
+        place_of(rate),
+        rate,
+        "must be a rate such as 5/s, 30/m or 100/h (is " + say(decision->second.value.text) + ")");
+  }
+  for (const std::string& approver : queue.replay.approvers) {
+    const Path approvers = path / "replay" / "approvers";
+    if (!is_name(approver)) {
+      add(Kind::Type,
+          place_of(approvers),
+          approvers,
+          "must be names of letters, digits, -, _ and . (has " + say(approver) + ")");
+    }
+  }
+
+  std::vector<std::string> missing;
+  if (queue.owner.team.empty() && !said_of(path / "owner")) missing.emplace_back("owner: {team: …}");
+  if (!queue.slo.given() && !said_of(path / "slo")) missing.emplace_back("slo: {oldest_wait: …}");
+  if (!decisions_.contains(path / "dead_letter" / "retention") && !said_of(path / "dead_letter"))
+    missing.emplace_back("dead_letter: {retention: …}");
+  if (!missing.empty()) warn(Kind::Contract, place_of(path), path, "leaves out " + listed(missing));
+}
+
+void Reader::check_queues(Config& config) {
+  for (QueueContract& queue : config.queues) check_queue(queue);
+}
+
+void Reader::check_webhooks(Config& config) {
+  const Path hosts{"webhooks", "allow_hosts"};
+  for (std::string& host : config.webhooks.allow_hosts) {
+    host = lower(host);
+    const bool good = !host.empty() && host.size() <= 253 && !host.starts_with('.') && !host.ends_with('.') &&
+                      host.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
+    if (!good) {
+      add(Kind::Type, place_of(hosts), hosts, "must be host names without scheme, port or * (has " + say(host) + ")");
+    }
+  }
+  const Path path{"webhooks", "secret"};
+  const SecretSource& source = config.webhooks.secret;
+  if (!source.given()) {
+    if (!config.webhooks.allow_hosts.empty() && !said_of(path)) {
+      add(Kind::Missing,
+          place_of(hosts),
+          hosts,
+          "needs webhooks.secret, since what is sent is signed; write secret: {file: /path/to/it}");
+    }
+    return;
+  }
+  if (const auto secrets = read_webhook_secrets(source, overrides_.environment); !secrets) {
+    add(Kind::Secret, place_of(path), path, secrets.error());
+  } else if (source.from == SecretSource::From::File && open_to_others(source.name)) {
+    warn(Kind::Exposure, place_of(path), path, "is in a file that anybody can read; chmod 0640 it");
+  }
+}
+
 void Reader::check_sizes(const Config& config) {
   const Path base{"retry", "base"};
   const Path cap{"retry", "cap"};
@@ -1222,6 +1384,7 @@ void Reader::load_prices(Config& config) {
 Loaded Reader::finish() {
   Loaded loaded;
   settle_all(loaded);
+  settle_queues(loaded.config);
   // A file that could not be read as YAML says nothing about the rest.
   const bool readable = std::ranges::none_of(problems_, [](const Problem& p) {
     return p.path.empty() && (p.kind == Kind::Syntax || p.kind == Kind::Unreadable);
@@ -1236,6 +1399,8 @@ Loaded Reader::finish() {
     check_routes(loaded.config);
     check_tenants(loaded.config);
     check_sizes(loaded.config);
+    check_queues(loaded.config);
+    check_webhooks(loaded.config);
   }
   std::ranges::stable_sort(problems_, [&](const Problem& a, const Problem& b) {
     return std::tuple{a.file != file_, a.line, a.column} < std::tuple{b.file != file_, b.line, b.column};
@@ -1278,6 +1443,8 @@ std::string_view name_of(Problem::Kind kind) {
                                          "secret",
                                          "reference",
                                          "exposure",
+                                         "contract",
+                                         "weaker",
                                          "not_in_this_version"};
   return kNames[static_cast<std::size_t>(kind)];
 }
@@ -1311,6 +1478,11 @@ Environment process_environment() {
 bool Config::Prices::operator==(const Prices& other) const {
   return files == other.files && fallback_input == other.fallback_input && fallback_output == other.fallback_output &&
          refuse_unpriced == other.refuse_unpriced && digests == other.digests;
+}
+
+const QueueContract& contract_of(const Config& config, std::string_view queue) {
+  const auto found = std::ranges::lower_bound(config.queues, queue, {}, &QueueContract::name);
+  return found != config.queues.end() && found->name == queue ? *found : config.other_queues;
 }
 
 Config default_config() { return parse_config("", "").config; }

@@ -14,6 +14,7 @@
 #include "budget/bucket.h"
 #include "budget/lane.h"
 #include "budget/spend.h"
+#include "gateway/queue_contract.h"
 
 namespace budget {
 class PriceBook;
@@ -224,9 +225,31 @@ struct Config {
     enum class Payloads : std::uint8_t { Auto, Plain, None } payloads = Payloads::Auto;
     SecretSource payload_key{};
     std::chrono::milliseconds keep_calls{90LL * 24 * 3'600'000};
+    std::chrono::milliseconds keep_dead_letters{30LL * 24 * 3'600'000};  // From arrival.
+    std::chrono::milliseconds keep_runs{30LL * 24 * 3'600'000};          // From their end.
     std::chrono::milliseconds keep_events{30LL * 24 * 3'600'000};
     bool operator==(const Store&) const = default;
   } store{};
+
+  std::uint64_t dead_letters_bytes = 256ULL * 1024 * 1024;  // dead_letters.max_bytes
+
+  struct Runs {
+    bool enabled = true;
+    std::chrono::milliseconds lease{30'000};
+    int max_attempts = 6;
+    std::chrono::milliseconds max_elapsed{3'600'000};
+    int concurrent = 64;
+    bool operator==(const Runs&) const = default;
+  } runs{};
+
+  std::vector<QueueContract> queues{};  // By name.
+  QueueContract other_queues{};         // Of queues without a contract: what `runs` and `retry` say.
+
+  struct Webhooks {
+    std::vector<std::string> allow_hosts{};  // In small letters.
+    SecretSource secret{};                   // read_webhook_secrets() reads it (config_files.h).
+    bool operator==(const Webhooks&) const = default;
+  } webhooks{};
 
   struct Shutdown {
     std::chrono::milliseconds drain{25'000};
@@ -258,6 +281,8 @@ struct Problem {
     Secret,     // A secret that stands in the file itself.
     Reference,  // Names something that does not exist, or does not fit.
     Exposure,   // Works, but lets others read or listen.
+    Contract,   // A queue's contract leaves out what somebody will ask for.
+    Weaker,     // A queue's contract promises less than the one that holds.
     NotInThisVersion,
   };
   Severity severity = Severity::Error;
@@ -300,6 +325,9 @@ struct Overrides {
   Environment environment{};        // CALLGATE_RETRY__BASE=1s; also what ${env:NAME} means in the file.
   std::vector<std::string> sets{};  // "retry.base=1s"
 };
+
+/// The contract of that queue, or what holds for those without one.
+[[nodiscard]] const QueueContract& contract_of(const Config& config, std::string_view queue);
 
 /// The defaults with the built-in upstreams.
 [[nodiscard]] Config default_config();

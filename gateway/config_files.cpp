@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 
+#include "classifier/base64.h"
 #include "gateway/config_values.h"
 #include "ledger/seal.h"
 
@@ -76,6 +77,27 @@ std::expected<std::string, std::string> read_secret(const SecretSource& source, 
   return secret;
 }
 
+/// A secret of more than one line, and for messages where it stands.
+struct Lines {
+  std::string text{};
+  std::string where{};
+};
+std::expected<Lines, std::string> read_lines(const SecretSource& source, const Environment& environment) {
+  Lines lines;
+  if (source.from == SecretSource::From::Environment) {
+    const auto found = environment.find(source.name);
+    lines.where = "the environment variable " + source.name;
+    if (found == environment.end()) return std::unexpected("needs " + lines.where + ", which is not set");
+    lines.text = found->second;
+    return lines;
+  }
+  lines.where = "the file " + say(source.name);
+  auto read = read_whole(source.name, kLargestSecret, "a secret");
+  if (!read) return std::unexpected("needs " + lines.where + ": " + read.error());
+  lines.text = std::move(read->text);
+  return lines;
+}
+
 }  // namespace
 
 std::expected<FileText, std::string> read_whole(const std::string& file, std::size_t most, std::string_view what) {
@@ -124,22 +146,38 @@ std::expected<std::string, std::string> read_key(const SecretSource& source, con
 
 std::expected<std::vector<std::string>, std::string> read_payload_keys(const SecretSource& source,
                                                                        const Environment& environment) {
-  std::string text;
-  std::string where;
-  if (source.from == SecretSource::From::Environment) {
-    const auto found = environment.find(source.name);
-    where = "the environment variable " + source.name;
-    if (found == environment.end()) return std::unexpected("needs " + where + ", which is not set");
-    text = found->second;
-  } else {
-    where = "the file " + say(source.name);
-    auto read = read_whole(source.name, kLargestSecret, "a secret");
-    if (!read) return std::unexpected("needs " + where + ": " + read.error());
-    text = std::move(read->text);
-  }
-  auto keys = ledger::payload_keys_in(text);
-  if (!keys) return std::unexpected("needs " + where + ", which " + keys.error());
+  const auto found = read_lines(source, environment);
+  if (!found) return std::unexpected(found.error());
+  auto keys = ledger::payload_keys_in(found->text);
+  if (!keys) return std::unexpected("needs " + found->where + ", which " + keys.error());
   return keys;
+}
+
+std::expected<std::vector<std::string>, std::string> read_webhook_secrets(const SecretSource& source,
+                                                                          const Environment& environment) {
+  constexpr std::string_view kPrefix = "whsec_";
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+  const auto found = read_lines(source, environment);
+  if (!found) return std::unexpected(found.error());
+  std::vector<std::string> secrets;
+  for (std::string_view rest = found->text; !rest.empty();) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    if (line.starts_with(kPrefix)) line.remove_prefix(kPrefix.size());
+    std::string secret = classifier::from_base64(line);
+    if (line.find_first_not_of(kAlphabet) != line.npos || secret.size() < 24 || secret.size() > 64) {
+      return std::unexpected("needs " + found->where +
+                             " to hold 24 to 64 bytes in base64 on each line, with whsec_ before them or not "
+                             "(make one with: openssl rand -base64 32)");
+    }
+    secrets.push_back(std::move(secret));
+  }
+  if (secrets.empty())
+    return std::unexpected("needs " + found->where +
+                           ", which holds no secret (make one with: openssl rand -base64 32)");
+  return secrets;
 }
 
 bool open_to_others(const std::string& file) {

@@ -30,6 +30,9 @@ struct FileText {
 /// The keys of store.payload_key (ledger/seal.h); else what is wrong, without anything of the file.
 [[nodiscard]] std::expected<std::vector<std::string>, std::string> read_payload_keys(const SecretSource& source,
                                                                                      const Environment& environment);
+/// The keys of webhooks.secret, decoded, the newest first; else what is wrong, without anything of the file.
+[[nodiscard]] std::expected<std::vector<std::string>, std::string> read_webhook_secrets(
+    const SecretSource& source, const Environment& environment);
 [[nodiscard]] bool open_to_others(const std::string& file);
 
 /// Why nobody could be trusted by this PEM file; empty if it holds a certificate.

@@ -5,6 +5,10 @@
 #include <chrono>
 #include <concepts>
 #include <type_traits>
+#include <utility>
+
+#include "classifier/verdict.h"
+#include "gateway/config_values.h"
 
 namespace gateway {
 namespace {
@@ -23,6 +27,7 @@ constexpr Range kUpToADay = between(0, kDay);
 constexpr Range kUpToAWeek = between(0, 7 * kDay);
 constexpr Range kCount = between(0, 1e9);
 constexpr Range kUsd = between(0, 9e18);
+constexpr Range kRetention = between(kHour, 3660 * kDay);
 
 void assign(std::string& into, const Value& value) { into = value.text; }
 void assign(std::vector<std::string>& into, const Value& value) { into = value.texts; }
@@ -31,12 +36,17 @@ void assign(SecretSource& into, const Value& value) {
   into = {static_cast<SecretSource::From>(value.number), value.text};
 }
 void assign(std::optional<budget::NanoUsd>& into, const Value& value) { into = budget::NanoUsd{value.number}; }
+void assign(std::optional<std::chrono::milliseconds>& into, const Value& value) {
+  into = std::chrono::milliseconds{value.number};
+}
+void assign(std::optional<double>& into, const Value& value) { into = value.real; }
+void assign(std::optional<JsonPath>& into, const Value& value) {
+  if (auto path = JsonPath::read(value.text)) into = std::move(*path);  // Else the check says what is wrong.
+}
 void assign(double& into, const Value& value) { into = value.real; }
 template <typename T>
-  requires std::integral<T> || std::is_enum_v<T>
-void assign(T& into, const Value& value) {
-  into = static_cast<T>(value.number);
-}
+requires std::integral<T> || std::is_enum_v<T>
+void assign(T& into, const Value& value) { into = static_cast<T>(value.number); }
 
 /// put<&Config::retry, &Config::Retry::base>: where the value goes.
 template <auto... members>
@@ -56,6 +66,37 @@ void put_tenant(Config& config, const std::string& name, const Value& value) {
   auto tenant = std::ranges::find(config.tenants, name, &TenantConfig::name);
   if (tenant == config.tenants.end()) tenant = config.tenants.insert(tenant, TenantConfig{.name = name});
   assign(((*tenant).*....*members), value);
+}
+
+/// The queue of that name, which is made where it is not there yet.
+QueueContract& queue_of(Config& config, const std::string& name) {
+  auto queue = std::ranges::find(config.queues, name, &QueueContract::name);
+  if (queue == config.queues.end()) queue = config.queues.insert(queue, QueueContract{.name = name});
+  return *queue;
+}
+
+template <auto... members>
+void put_queue(Config& config, const std::string& name, const Value& value) {
+  assign((queue_of(config, name).*....*members), value);
+}
+
+/// A word that is the only one there is: it says what happens anyway.
+void put_only_word(Config& config, const std::string& name, const Value& /*value*/) {
+  static_cast<void>(queue_of(config, name));
+}
+
+void put_never(Config& config, const std::string& name, const Value& value) {
+  std::vector<classifier::Class>& never = queue_of(config, name).retry.never;
+  never.clear();
+  for (const std::string& word : value.texts) {
+    const auto cls = std::ranges::find(classifier::kClassNames, word);
+    if (cls == classifier::kClassNames.end()) continue;  // The check says so.
+    never.push_back(static_cast<classifier::Class>(cls - classifier::kClassNames.begin()));
+  }
+}
+
+void put_max_rate(Config& config, const std::string& name, const Value& value) {
+  queue_of(config, name).replay.max_rate = read_rate(value.text).value_or(1);
 }
 
 void put_unknown(Config& config, const std::string& /*name*/, const Value& value) {
@@ -103,6 +144,7 @@ using U = UpstreamConfig;
 using T = UpstreamConfig::Timeouts;
 using N = TenantConfig;
 using B = budget::SpendLimits;
+using Q = QueueContract;
 
 constexpr Key kKeys[] = {
     {.path = "listen", .type = Type::Map, .meaning = "Where callgate listens."},
@@ -864,15 +906,16 @@ constexpr Key kKeys[] = {
     {.path = "store.retention.dead_letters",
      .type = Type::Duration,
      .standard = "30d",
-     .meaning = "Dead letters.",
-     .range = between(kHour, 3660 * kDay),
-     .later = "dead letters and runs"},
+     .meaning =
+         "Dead letters, from their arrival and whatever is done with them. A queue's contract may say otherwise.",
+     .range = kRetention,
+     .apply = put<&C::store, &C::Store::keep_dead_letters>},
     {.path = "store.retention.runs",
      .type = Type::Duration,
      .standard = "30d",
-     .meaning = "Runs.",
-     .range = between(kHour, 3660 * kDay),
-     .later = "dead letters and runs"},
+     .meaning = "Runs and their results, from their end.",
+     .range = kRetention,
+     .apply = put<&C::store, &C::Store::keep_runs>},
     {.path = "store.retention.events",
      .type = Type::Duration,
      .standard = "30d",
@@ -883,52 +926,269 @@ constexpr Key kKeys[] = {
     {.path = "dead_letters.max_bytes",
      .type = Type::Size,
      .standard = "256MiB",
-     .meaning = "All of them together.",
+     .meaning =
+         "The requests of all of them together, as stored; beyond it a letter is written without its request, and "
+         "counted.",
      .range = between(kMiB, 1024 * kGiB),
-     .later = "dead letters"},
+     .apply = put<&C::dead_letters_bytes>},
     {.path = "runs", .type = Type::Map, .meaning = "Calls that are accepted now and made later."},
-    {.path = "runs.enabled", .type = Type::Flag, .standard = "true", .meaning = "Accept runs.", .later = "runs"},
+    {.path = "runs.enabled",
+     .type = Type::Flag,
+     .standard = "true",
+     .meaning = "Accept runs, and work on them.",
+     .apply = put<&C::runs, &C::Runs::enabled>},
     {.path = "runs.lease",
      .type = Type::Duration,
      .standard = "30s",
      .meaning = "After a crash a run is taken up again after this.",
      .range = between(kSecond, kDay),
-     .later = "runs"},
+     .apply = put<&C::runs, &C::Runs::lease>},
     {.path = "runs.max_attempts",
      .type = Type::Integer,
      .standard = "6",
      .meaning = "Attempts in all.",
      .range = between(1, 100),
-     .later = "runs"},
+     .apply = put<&C::runs, &C::Runs::max_attempts>},
     {.path = "runs.max_elapsed",
      .type = Type::Duration,
      .standard = "1h",
-     .meaning = "Then it is a dead letter.",
+     .meaning = "No attempt begins later than this after the first one; then it is a dead letter.",
      .range = between(kSecond, 30 * kDay),
-     .later = "runs"},
+     .apply = put<&C::runs, &C::Runs::max_elapsed>},
     {.path = "runs.concurrent",
      .type = Type::Integer,
      .standard = "64",
-     .meaning = "Runs at once.",
+     .meaning = "Runs at once, of all queues together.",
      .range = between(1, 1e6),
-     .later = "runs"},
+     .apply = put<&C::runs, &C::Runs::concurrent>},
     {.path = "queues",
-     .type = Type::Anything,
+     .type = Type::Map,
      .standard = "{}",
-     .meaning = "Contracts for runs, by queue.",
-     .later = "queue contracts"},
+     .meaning = "Contracts for runs, by queue: [queues.md](queues.md#queue-contracts)."},
+    {.path = "queues.*",
+     .type = Type::Map,
+     .meaning =
+         "Names as `Callgate-Queue` has them: at most 64 letters, digits, `-`, `_` and `.`. Without owner, slo and "
+         "`dead_letter.retention` it is a warning, and an error with `callgate validate --strict`."},
+    {.path = "queues.*.owner", .type = Type::Map, .meaning = "Who is asked when something is wrong."},
+    {.path = "queues.*.owner.team",
+     .type = Type::Text,
+     .meaning = "The label `owner` in metrics: letters, digits, `-`, `_` and `.`.",
+     .example = "billing-ml",
+     .apply = put_queue<&Q::owner, &Q::Owner::team>},
+    {.path = "queues.*.owner.contact",
+     .type = Type::Text,
+     .meaning = "Where they can be reached.",
+     .example = "\"#billing-oncall\"",
+     .apply = put_queue<&Q::owner, &Q::Owner::contact>},
+    {.path = "queues.*.owner.runbook",
+     .type = Type::Text,
+     .meaning = "A page that says what to do then.",
+     .example = "https://wiki.example.com/invoices",
+     .apply = put_queue<&Q::owner, &Q::Owner::runbook>},
+    {.path = "queues.*.slo", .type = Type::Map, .meaning = "What is promised; at least one of the three."},
+    {.path = "queues.*.slo.oldest_wait",
+     .type = Type::Duration,
+     .meaning = "Longest time that a run waits for its start.",
+     .range = between(kSecond, 30 * kDay),
+     .example = "5m",
+     .apply = put_queue<&Q::slo, &Q::Slo::oldest_wait>},
+    {.path = "queues.*.slo.success_ratio",
+     .type = Type::Number,
+     .meaning = "Share of the runs that succeed, of those that end.",
+     .range = between(0, 1),
+     .example = "0.995",
+     .apply = put_queue<&Q::slo, &Q::Slo::success_ratio>},
+    {.path = "queues.*.slo.complete_within",
+     .type = Type::Duration,
+     .meaning = "From a run's acceptance to its end.",
+     .range = between(kSecond, 30 * kDay),
+     .example = "30m",
+     .apply = put_queue<&Q::slo, &Q::Slo::complete_within>},
+    {.path = "queues.*.payload_schema",
+     .type = Type::Text,
+     .meaning =
+         "JSON Schema of the body, checked when a run is accepted and when a dead letter is edited; a path that does "
+         "not begin with `/` begins at the configuration's folder. It is read again with the configuration.",
+     .example = "schemas/invoice-extract.v3.json",
+     .apply = put_queue<&Q::payload_schema, &Q::Payload::file>},
+    {.path = "queues.*.version_from",
+     .type = Type::Text,
+     .meaning = "Where the body says which version of prompt or payload it is; it travels with the run.",
+     .example = "$.metadata.prompt_version",
+     .apply = put_queue<&Q::version_from>},
+    {.path = "queues.*.idempotency_key", .type = Type::Map, .meaning = "When two runs are one and the same job."},
+    {.path = "queues.*.idempotency_key.from",
+     .type = Type::Text,
+     .meaning = "Where the body says its key; an `Idempotency-Key` of the request wins over it.",
+     .example = "$.metadata.invoice_id",
+     .apply = put_queue<&Q::idempotency_key_from>},
+    {.path = "queues.*.idempotency_key.ttl",
+     .type = Type::Duration,
+     .meaning = "How long the same key is the same run.",
+     .example = "7d",
+     .later = "a time of its own; a run's key holds as long as the run is kept (store.retention.runs)"},
+    {.path = "queues.*.idempotency_key.on_conflict",
+     .type = Type::Word,
+     .standard = "return_existing",
+     .meaning = "A second run with the same key is answered with the first one.",
+     .words = "return_existing",
+     .apply = put_only_word},
+    {.path = "queues.*.ordering_key",
+     .type = Type::Text,
+     .meaning = "Where the body says what is done one after the other; without it there is no order.",
+     .example = "$.metadata.customer_id",
+     .apply = put_queue<&Q::ordering_key>},
+    {.path = "queues.*.concurrency", .type = Type::Map, .meaning = "Runs of this queue at once."},
+    {.path = "queues.*.concurrency.max",
+     .type = Type::Integer,
+     .standard = "0",
+     .meaning = "In all; 0: no limit but `runs.concurrent`.",
+     .range = between(0, 1e6),
+     .example = "8",
+     .apply = put_queue<&Q::concurrency, &Q::Concurrency::max>},
+    {.path = "queues.*.concurrency.per_ordering_key",
+     .type = Type::Integer,
+     .standard = "1",
+     .meaning = "With the same ordering key. 1: in their order, never two at once.",
+     .range = between(1, 1000),
+     .apply = put_queue<&Q::concurrency, &Q::Concurrency::per_ordering_key>},
+    {.path = "queues.*.retry", .type = Type::Map, .meaning = "What is not said is as `runs` and `retry` have it."},
+    {.path = "queues.*.retry.max_attempts",
+     .type = Type::Integer,
+     .meaning = "Attempts in all.",
+     .range = between(1, 100),
+     .example = "6",
+     .apply = put_queue<&Q::retry, &Q::Retry::max_attempts>},
+    {.path = "queues.*.retry.max_elapsed",
+     .type = Type::Duration,
+     .meaning = "No attempt begins later than this after the first one.",
+     .range = between(kSecond, 30 * kDay),
+     .example = "2h",
+     .apply = put_queue<&Q::retry, &Q::Retry::max_elapsed>},
+    {.path = "queues.*.retry.backoff", .type = Type::Map, .meaning = "Between two attempts."},
+    {.path = "queues.*.retry.backoff.base",
+     .type = Type::Duration,
+     .meaning = "The first one; doubled each time.",
+     .range = between(1, kHour),
+     .example = "2s",
+     .apply = put_queue<&Q::retry, &Q::Retry::base>},
+    {.path = "queues.*.retry.backoff.cap",
+     .type = Type::Duration,
+     .meaning = "The longest one.",
+     .range = between(1, kDay),
+     .example = "5m",
+     .apply = put_queue<&Q::retry, &Q::Retry::cap>},
+    {.path = "queues.*.retry.backoff.jitter",
+     .type = Type::Word,
+     .standard = "full",
+     .meaning = "Anything between nothing and the backoff.",
+     .words = "full",
+     .apply = put_only_word},
+    {.path = "queues.*.retry.never",
+     .type = Type::Texts,
+     .standard = "[]",
+     .meaning = "Classes after which a run is not tried again, whatever the verdict says.",
+     .range = between(0, 17),
+     .example = "[auth, invalid_request, content_policy]",
+     .apply = put_never},
+    {.path = "queues.*.dead_letter", .type = Type::Map, .meaning = "What finally failed."},
+    {.path = "queues.*.dead_letter.retention",
+     .type = Type::Duration,
+     .meaning = "From arrival; without it `store.retention.dead_letters`.",
+     .range = kRetention,
+     .example = "30d",
+     .apply = put_queue<&Q::dead_letter, &Q::DeadLetter::retention>},
+    {.path = "queues.*.dead_letter.max_items",
+     .type = Type::Integer,
+     .standard = "0",
+     .meaning = "Most open ones. 0: no limit.",
+     .range = between(0, 1e7),
+     .example = "50000",
+     .apply = put_queue<&Q::dead_letter, &Q::DeadLetter::max_items>},
+    {.path = "queues.*.dead_letter.on_full",
+     .type = Type::Word,
+     .standard = "block_enqueue",
+     .meaning = "With so many, new runs are refused (503) until some are resolved or discarded; nothing is dropped.",
+     .words = "block_enqueue",
+     .apply = put_only_word},
+    {.path = "queues.*.dead_letter.payload",
+     .type = Type::Word,
+     .meaning = "How requests are kept.",
+     .words = "encrypted|plain|none",
+     .example = "encrypted",
+     .later = "a choice of its own for each queue; store.payloads and store.payload_key hold for all"},
+    {.path = "queues.*.replay", .type = Type::Map, .meaning = "Doing dead letters again."},
+    {.path = "queues.*.replay.requires_approval",
+     .type = Type::Flag,
+     .standard = "false",
+     .meaning = "Only after `callgate dead approve`.",
+     .apply = put_queue<&Q::replay, &Q::Replay::requires_approval>},
+    {.path = "queues.*.replay.approvers",
+     .type = Type::Texts,
+     .standard = "[]",
+     .meaning = "Who may approve; empty: anybody.",
+     .range = between(0, 100),
+     .example = "[billing-leads]",
+     .apply = put_queue<&Q::replay, &Q::Replay::approvers>},
+    {.path = "queues.*.replay.max_rate",
+     .type = Type::Text,
+     .standard = "1/s",
+     .meaning = "Letters per second (`/s`), minute (`/m`) or hour (`/h`) at most.",
+     .example = "5/s",
+     .apply = put_max_rate},
+    {.path = "queues.*.replay.max_cost_usd",
+     .type = Type::Money,
+     .meaning = "What one replay may cost at most; without it there is no such limit.",
+     .range = kUsd,
+     .example = "\"50.00\"",
+     .apply = put_queue<&Q::replay, &Q::Replay::max_cost>},
+    {.path = "queues.*.replay.canary",
+     .type = Type::Integer,
+     .standard = "5",
+     .meaning = "Letters that go first, to see whether the others may follow. 0: none.",
+     .range = between(0, 1000),
+     .apply = put_queue<&Q::replay, &Q::Replay::canary>},
+    {.path = "queues.*.backfill", .type = Type::Map, .meaning = "Doing old runs anew.", .later = "backfills"},
+    {.path = "queues.*.backfill.requires_approval",
+     .type = Type::Flag,
+     .meaning = "Only after somebody else has approved it.",
+     .example = "true",
+     .later = "backfills"},
+    {.path = "queues.*.backfill.max_items",
+     .type = Type::Integer,
+     .meaning = "Most runs in one backfill.",
+     .range = kCount,
+     .example = "100000",
+     .later = "backfills"},
+    {.path = "queues.*.alerts", .type = Type::Map, .meaning = "When somebody is woken."},
+    {.path = "queues.*.alerts.arrivals_floor",
+     .type = Type::Integer,
+     .standard = "5",
+     .meaning = "Dead letters in 15 minutes up to which nobody is.",
+     .range = between(0, 1e6),
+     .apply = put_queue<&Q::alerts, &Q::Alerts::arrivals_floor>},
+    {.path = "queues.*.alerts.step_factor",
+     .type = Type::Number,
+     .standard = "4",
+     .meaning = "How many times the average of the day before are too many.",
+     .range = between(1, 1000),
+     .apply = put_queue<&Q::alerts, &Q::Alerts::step_factor>},
     {.path = "webhooks", .type = Type::Map, .meaning = "Telling others how a run ended."},
     {.path = "webhooks.allow_hosts",
      .type = Type::Texts,
      .standard = "[]",
-     .meaning = "Hosts that may be told; none unless named.",
+     .meaning = "Host names, without scheme and port, that may be told; none unless named.",
+     .range = between(0, 1000),
      .example = "[hooks.example.com]",
-     .later = "webhooks"},
+     .apply = put<&C::webhooks, &C::Webhooks::allow_hosts>},
     {.path = "webhooks.secret",
      .type = Type::Secret,
-     .meaning = "Signs what is sent.",
+     .meaning =
+         "Signs what is sent (Standard Webhooks): 24 to 64 bytes in base64, with `whsec_` before them or not. With "
+         "several lines all of them sign, so that a receiver can take the new one up before the old one goes.",
      .example = "{file: /etc/callgate/webhook-secret}",
-     .later = "webhooks"},
+     .apply = put<&C::webhooks, &C::Webhooks::secret>},
     {.path = "shutdown", .type = Type::Map, .meaning = "How callgate ends."},
     {.path = "shutdown.drain",
      .type = Type::Duration,

@@ -486,6 +486,19 @@ std::expected<Url, std::string> read_url(std::string_view text) {
   return url;
 }
 
+std::optional<double> read_rate(std::string_view text) {
+  constexpr double kMost = 1e6;
+  if (text.size() < 3 || text[text.size() - 2] != '/') return std::nullopt;
+  const char unit = text.back();
+  const double seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
+  text.remove_suffix(2);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (seconds == 0 || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (!(number > 0) || number > kMost) return std::nullopt;
+  return number / seconds;
+}
+
 std::optional<std::int64_t> read_duration(std::string_view text) {
   const auto value =
       read_value(Key{.path = "duration", .type = Type::Duration},

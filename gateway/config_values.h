@@ -60,6 +60,8 @@ struct Url {
 };
 [[nodiscard]] std::expected<Url, std::string> read_url(std::string_view text);
 
+/// "5/s", "30/m", "0.5/h" per second, above 0; nothing: it is no rate.
+[[nodiscard]] std::optional<double> read_rate(std::string_view text);
 /// "90s", "1h" in milliseconds, as in the configuration; nothing: it is no duration.
 [[nodiscard]] std::optional<std::int64_t> read_duration(std::string_view text);
 [[nodiscard]] std::string say_duration(std::int64_t milliseconds);  // "90s"

@@ -50,6 +50,11 @@ bool is_sdk_retry(const classifier::Headers& headers) {
 
 }  // namespace
 
+std::string no_credential(std::string_view upstream) {
+  return "nobody waits whose key could be sent, and upstream " + std::string{upstream} +
+         " has none of its own; configure upstreams." + std::string{upstream} + ".credentials";
+}
+
 std::shared_ptr<const Directory> directory_of(const Config& config) {
   auto directory = std::make_shared<Directory>();
   directory->default_upstream = config.default_upstream;
@@ -207,11 +212,16 @@ void Front::acted(const OperatorAct& act) {
             services_.runtime.wall_now());
 }
 
+/// What of ours stood in a request, who asks, and where it is to go.
+struct Front::Asked {
+  OurHeaders ours{};
+  std::shared_ptr<const TenantConfig> tenant{};
+  Addressed addressed{};
+};
+
 task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   RefusedRequest refused;
   refused.target = request.target;
-  Call call;
-  call.policy = policy_;
 
   const auto refuse_with = [&refused](int status, std::string code, std::string message) {
     if (!refused.message.empty()) return;  // The first reason is told.
@@ -219,7 +229,7 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
     refused.code = std::move(code);
     refused.message = std::move(message);
   };
-  const auto ours = take_our_headers(request.headers, services_.runtime.wall_now());
+  auto ours = take_our_headers(request.headers, services_.runtime.wall_now());
   // Before the issued keys are taken away, since the place of a key says which API is meant.
   auto addressed = address(*directory_, request.target, request.headers);
   std::string query = addressed ? addressed->query : query_of(request.target);
@@ -235,6 +245,10 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   if (tenant && ours && is_own_api(request.target)) {
     auto [head, body] = own_api(request, **tenant);
     co_await caller.answer(std::move(head), body);
+    co_return;
+  }
+  if (tenant && ours && runs_ && runs_->is_asked(request)) {
+    co_await runs_->serve(std::move(request), *tenant, caller, signal);
     co_return;
   }
   if (tenant && !addressed) refuse_with(addressed.error().status, addressed.error().code, addressed.error().message);
@@ -257,33 +271,58 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
       addressed->query = std::move(query);
     }
   }
+  std::expected<Understood, RefusedRequest> what;
+  std::optional<std::chrono::milliseconds> later;
   if (refused.message.empty()) {
-    call.tenant = (*tenant)->name;
-    call.lane = ours->lane.value_or((*tenant)->lane);
-    call.to = addressed->route->steps.front().to;
-    call.endpoint = call.to->dialect->endpoint(request.method, addressed->path);
-    if (request.body)
-      call.facts = call.to->dialect->read_request(call.endpoint, addressed->path, addressed->query, *request.body);
-    if (const auto allowed = may_use(**tenant, request.method, call.facts.model); !allowed)
-      refuse_with(allowed.error().status, allowed.error().code, allowed.error().message);
+    later = ours->respond_async;
+    what = call_of(std::move(request), {std::move(*ours), *tenant, std::move(*addressed)});
+    if (!what) refused = std::move(what.error());
   }
+  if (refused.message.empty() && later && !runs_)
+    refuse_with(501, "callgate_no_runs", "this callgate makes no runs; send the call without Prefer: respond-async");
   if (!refused.message.empty()) {
     auto [head, body] = refuse(refused);
     co_await caller.answer(std::move(head), body);
-    co_return;
+  } else if (later) {
+    co_await runs_->later(std::move(*what), *later, caller, signal);
+  } else {
+    co_await play(std::move(*what), caller, signal);
+  }
+}
+
+std::expected<Understood, RefusedRequest> Front::call_of(Inbound request, Asked asked) {
+  RefusedRequest refused;
+  refused.target = request.target;
+  refused.tenant = asked.tenant->name;
+  Understood what;
+  Call& call = what.call;
+  call.policy = policy_;
+  call.tenant = asked.tenant->name;
+  call.lane = asked.ours.lane.value_or(asked.tenant->lane);
+  call.to = asked.addressed.route->steps.front().to;
+  call.endpoint = call.to->dialect->endpoint(request.method, asked.addressed.path);
+  if (request.body) {
+    call.facts =
+        call.to->dialect->read_request(call.endpoint, asked.addressed.path, asked.addressed.query, *request.body);
+  }
+  if (const auto allowed = may_use(*asked.tenant, request.method, call.facts.model); !allowed) {
+    refused.status = allowed.error().status;
+    refused.code = allowed.error().code;
+    refused.message = allowed.error().message;
+    return std::unexpected{std::move(refused)};
   }
 
   call.id =
       new_call_id(services_.runtime.wall_now(), services_.runtime.random_bits(), services_.runtime.random_bits());
-  call.run_id = ours->run_id;
-  call.queue = ours->queue;
-  call.labels = ours->labels;
-  call.idempotency_key = ours->idempotency_key;
-  call.fresh = ours->fresh;
-  call.route = addressed->route;
-  call.asked = addressed->asked;
-  call.path = addressed->path;
-  call.target = addressed->target;
+  call.run_id = std::move(asked.ours.run_id);
+  call.queue = std::move(asked.ours.queue);
+  call.labels = std::move(asked.ours.labels);
+  call.idempotency_key = std::move(asked.ours.idempotency_key);
+  call.fresh = asked.ours.fresh;
+  call.route = std::move(asked.addressed.route);
+  call.asked = std::move(asked.addressed.asked);
+  call.path = std::move(asked.addressed.path);
+  call.target = std::move(asked.addressed.target);
   call.sdk_retry = is_sdk_retry(request.headers);
   if (request.method == "POST" &&
       std::ranges::find(call.to->config.replay_safe, call.path) != call.to->config.replay_safe.end()) {
@@ -301,19 +340,25 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   if (request.body && call.facts.stream && !call.facts.usage_asked && policy_->stream.ask_for_usage) {
     if (const auto edit = call.to->dialect->ask_for_usage(call.endpoint, *request.body)) {
       request.body = std::make_shared<const std::string>(classifier::edited(*request.body, std::span{&*edit, 1}));
+      call.as_sent = classifier::Edit{edit->offset, edit->text.size(), as_sent->substr(edit->offset, edit->length)};
       call.hide_usage = true;
     }
   }
-  if (ours->deadline) call.deadline = request.arrived + *ours->deadline;
+  if (asked.ours.deadline) call.deadline = request.arrived + *asked.ours.deadline;
   call.first_content_by = request.arrived + patience_of(request.headers);
   call.request = std::move(request);
-  choose_ways(call, addressed->query);
+  choose_ways(call, asked.addressed.query);
+  what.key = job_key(call, as_sent ? std::string_view{*as_sent} : std::string_view{}, derive_);
+  return what;
+}
 
-  metrics_.call_began(call.route->name, call.lane);
-  if (auto key = job_key(call, as_sent ? std::string_view{*as_sent} : std::string_view{}, derive_)) {
-    co_await once_.serve(std::move(call), std::move(*key), caller, signal);
+task<void> Front::play(Understood what, Caller& caller, Signal& signal) {
+  metrics_.call_began(what.call.route->name, what.call.lane);
+  if (what.key) {
+    co_await once_.serve(std::move(what.call), std::move(*what.key), caller, signal);
     co_return;
   }
+  Call& call = what.call;
   LiveCalls::Entry live{live_,
                         {.id = call.id,
                          .tenant = call.tenant,
@@ -328,7 +373,93 @@ task<void> Front::serve(Inbound request, Caller& caller, Signal& signal) {
   ended(std::move(record));
 }
 
+std::expected<Understood, RefusedRequest> Front::understand(Inbound request,
+                                                            std::shared_ptr<const TenantConfig> tenant) {
+  RefusedRequest refused;
+  refused.target = request.target;
+  refused.tenant = tenant->name;
+  auto ours = take_our_headers(request.headers, services_.runtime.wall_now());
+  auto addressed = address(*directory_, request.target, request.headers);
+  if (!ours) {
+    refused.status = ours.error().status;
+    refused.code = "callgate_bad_header";
+    refused.message = ours.error().message;
+    return std::unexpected{std::move(refused)};
+  }
+  if (!addressed) {
+    refused.status = addressed.error().status;
+    refused.code = addressed.error().code;
+    refused.message = addressed.error().message;
+    return std::unexpected{std::move(refused)};
+  }
+  return call_of(std::move(request), {std::move(*ours), std::move(tenant), std::move(*addressed)});
+}
+
+task<std::expected<CallRecord, RefusedRequest>> Front::run_errand(Errand errand, Caller& caller, Signal& signal) {
+  const auto tenant = tenants_->named(errand.tenant);
+  if (!tenant) {
+    co_return std::unexpected{RefusedRequest{.status = 403,
+                                             .code = "callgate_unknown_tenant",
+                                             .message = "there is no tenant " + errand.tenant + " any more",
+                                             .target = errand.request->target,
+                                             .tenant = errand.tenant}};
+  }
+  Inbound request;
+  request.method = errand.request->method;
+  request.target = errand.request->target;
+  request.headers = errand.request->headers;
+  if (!errand.request->body.empty()) {
+    auto body = std::make_shared<std::string>();
+    body->reserve(errand.request->body.size() + classifier::kBodyPadding);
+    *body = errand.request->body;
+    request.body = std::move(body);
+  }
+  request.arrived = services_.runtime.now();
+  auto what = understand(std::move(request), tenant);
+  if (!what) co_return std::unexpected{std::move(what.error())};
+  Call& call = what->call;
+  const auto own = std::ranges::find_if(call.candidates, [](const auto& way) { return !way.configured; });
+  if (own != call.candidates.end()) {
+    co_return std::unexpected{RefusedRequest{.status = 422,
+                                             .code = "callgate_no_credential",
+                                             .message = no_credential(own->upstream),
+                                             .target = errand.request->target,
+                                             .tenant = errand.tenant}};
+  }
+  call.run_id = std::move(errand.run_id);
+  call.queue = std::move(errand.queue);
+  call.labels = std::move(errand.labels);
+  call.lane = errand.lane;
+  call.deadline = errand.deadline;
+  call.first_content_by = TimePoint::max();
+  call.retry = std::move(errand.retry);
+  call.letter = std::move(errand.letter);
+  call.run = std::move(errand.run);
+  JobKey key;
+  key.kind = JobKey::Kind::Key;
+  key.scope = errand.scope;
+  key.shown = std::move(errand.key);
+  key.fingerprint = fingerprint_of(call.request.headers, errand.request->body);
+  what->key = std::move(key);
+  call.idempotency_key = what->key->shown;
+
+  const std::string id = call.id;
+  CallRecord begun = begin_record(call);
+  std::optional<CallRecord> record;
+  awaited_[id] = &record;
+  co_await play(std::move(*what), caller, signal);
+  awaited_.erase(id);
+  // He left before his call was over; its own record follows.
+  if (!record) {
+    begun.outcome = Outcome::Cancelled;
+    begun.cls = classifier::Class::Cancelled;
+    record = std::move(begun);
+  }
+  co_return std::move(*record);
+}
+
 void Front::ended(CallRecord record) {
+  if (const auto errand = awaited_.find(record.id); errand != awaited_.end()) *errand->second = record;
   metrics_.call_ended(record);
   if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty() && !record.attempts.empty())
     metrics_.retry_denied(record.upstream, record.reason);

@@ -1,7 +1,10 @@
 #pragma once
 // The front door: a request becomes a call, its story is played, and what came of it is told to log and metrics.
 
+#include <expected>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +29,37 @@ struct OperatorAct {
   std::string value{};    // Pauses: until when (RFC 3339), or "resumed"; of a grant how much.
 };
 
+/// A request that no connection has brought: a run's, or a replay's. It is a call like any other, whose answer goes to
+/// `caller`.
+struct Errand {
+  std::string tenant{}, run_id{}, queue{}, labels{};
+  budget::Lane lane = budget::Lane::Bulk;
+  std::shared_ptr<const ledger::KeptRequest> request{};
+  ledger::Digest scope{};  // By which it is known again, …
+  std::string key{};       // … and for people.
+  TimePoint deadline = TimePoint::max();
+  std::optional<budget::RetryPolicy> retry{};
+  std::shared_ptr<const LetterTerms> letter{};
+  std::shared_ptr<RunHold> run{};
+};
+
+/// A request that is understood: a call, and by what it is known again.
+struct Understood {
+  Call call{};
+  std::optional<JobKey> key{};
+};
+
+/// Answers what is asked under the reserved name (/callgate/…), and takes what is to be done later.
+class OwnApi {
+ public:
+  virtual ~OwnApi() = default;
+  [[nodiscard]] virtual bool is_asked(const Inbound& request) const = 0;
+  virtual task<void> serve(Inbound request, std::shared_ptr<const TenantConfig> tenant, Caller& caller,
+                           Signal& signal) = 0;
+  /// Prefer: respond-async. For at most `wait` the answer itself is waited for.
+  virtual task<void> later(Understood what, std::chrono::milliseconds wait, Caller& caller, Signal& signal) = 0;
+};
+
 /// I/O thread only.
 class Front {
  public:
@@ -35,8 +69,16 @@ class Front {
   void configure(const Config& config);
   /// Who answers for the feed of events.
   void serve_events_by(EventFeed& feed) { events_ = &feed; }
+  /// Who makes runs.
+  void serve_runs_by(OwnApi& runs) { runs_ = &runs; }
 
   task<void> serve(Inbound request, Caller& caller, Signal& signal);
+  /// As serve() would understand it, of a tenant who is known: headers of ours count, credentials do not.
+  [[nodiscard]] std::expected<Understood, RefusedRequest> understand(Inbound request,
+                                                                     std::shared_ptr<const TenantConfig> tenant);
+  /// The record of the call by which the errand was done; or why it is no call any more (its upstream is gone, …).
+  /// Where a run's call goes on behind that, RunHold says so.
+  task<std::expected<CallRecord, RefusedRequest>> run_errand(Errand errand, Caller& caller, Signal& signal);
   /// What waits gives up, what is in flight goes on: calls that no connection waits for, too.
   void drain() { once_.drain(); }
   /// Stops those; the others are stopped by their connections.
@@ -55,6 +97,9 @@ class Front {
   [[nodiscard]] std::pair<AnswerHead, std::string> refuse(const RefusedRequest& refused);
 
  private:
+  struct Asked;
+  std::expected<Understood, RefusedRequest> call_of(Inbound request, Asked asked);
+  task<void> play(Understood what, Caller& caller, Signal& signal);
   void ended(CallRecord record);
   /// DELETE /callgate/v1/calls/{id}: a worker takes back a call of its own tenant.
   [[nodiscard]] std::pair<AnswerHead, std::string> own_api(const Inbound& request, const TenantConfig& tenant);
@@ -65,6 +110,8 @@ class Front {
   RecentCalls& recent_;
   LiveCalls live_{};
   EventFeed* events_ = nullptr;
+  OwnApi* runs_ = nullptr;
+  std::map<std::string, std::optional<CallRecord>*, std::less<>> awaited_{};  // Records of errands, by call id.
   std::string refuse_all_because_{};
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
@@ -73,6 +120,8 @@ class Front {
   Config::Idempotency::Derive derive_ = Config::Idempotency::Derive::Undelivered;
 };
 
+/// Why what is done later cannot be done there.
+[[nodiscard]] std::string no_credential(std::string_view upstream);
 [[nodiscard]] std::shared_ptr<const Directory> directory_of(const Config& config);
 [[nodiscard]] std::shared_ptr<const CallPolicy> policy_of(const Config& config);
 

@@ -10,19 +10,6 @@ namespace {
 
 using Derive = Config::Idempotency::Derive;
 
-ledger::Digest fingerprint_of(const Call& call, std::string_view body) {
-  Digest digest;
-  for (const classifier::Header& header : call.request.headers) {
-    if (!changes_answers(header.name)) continue;
-    std::string name = header.name;
-    std::ranges::transform(name, name.begin(), [](char c) { return classifier::lower(c); });
-    digest.add(name);
-    digest.add(header.value);
-  }
-  digest.add(body);
-  return digest.end();
-}
-
 /// Two customers never see each other's answers, so a key that is passed through is part of it.
 std::string callers_key(const Call& call) {
   const bool passed_through =
@@ -34,6 +21,19 @@ std::string callers_key(const Call& call) {
 }
 
 }  // namespace
+
+ledger::Digest fingerprint_of(const classifier::Headers& headers, std::string_view body) {
+  Digest digest;
+  for (const classifier::Header& header : headers) {
+    if (!changes_answers(header.name)) continue;
+    std::string name = header.name;
+    std::ranges::transform(name, name.begin(), [](char c) { return classifier::lower(c); });
+    digest.add(name);
+    digest.add(header.value);
+  }
+  digest.add(body);
+  return digest.end();
+}
 
 std::optional<JobKey> job_key(const Call& call, std::string_view body, Derive derive) {
   const std::string_view method = call.request.method;
@@ -52,7 +52,7 @@ std::optional<JobKey> job_key(const Call& call, std::string_view body, Derive de
     key.shown = derive == Derive::Body ? std::string{"body"} : "run_id:" + call.run_id;
     kind = derive == Derive::Undelivered ? "undelivered" : "derived";
   }
-  key.fingerprint = fingerprint_of(call, body);
+  key.fingerprint = fingerprint_of(call.request.headers, body);
   Digest digest;
   const std::string credential = callers_key(call);
   for (const std::string_view part : {std::string_view{call.tenant},

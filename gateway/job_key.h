@@ -31,4 +31,7 @@ struct JobKey {
 [[nodiscard]] std::optional<JobKey> job_key(const Call& call, std::string_view body,
                                             Config::Idempotency::Derive derive);
 
+/// JobKey::fingerprint.
+[[nodiscard]] ledger::Digest fingerprint_of(const classifier::Headers& headers, std::string_view body);
+
 }  // namespace gateway

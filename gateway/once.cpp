@@ -9,6 +9,7 @@
 
 #include "gateway/answer_headers.h"
 #include "gateway/attempt.h"
+#include "gateway/letters.h"
 
 namespace gateway {
 
@@ -94,7 +95,9 @@ struct Once::Story final : Keep {
         signal(io),
         spool(house.services_.runtime, signal, house.room_, house.options_.max_entry) {}
 
-  std::optional<ledger::OnceOutcome> outcome(CallRecord& record, const LastWord& last) override;
+  ledger::CallEnd outcome(CallRecord& record, const LastWord& last) override;
+  /// Of a call that finally failed, should it leave one.
+  [[nodiscard]] std::optional<ledger::Letter> letter(const CallRecord& record, const ledger::CallEnd& end) const;
   [[nodiscard]] bool like_key() const { return key.kind != Kind::Undelivered; }
   /// Somebody who comes now may have it.
   [[nodiscard]] bool open() const {
@@ -112,6 +115,8 @@ struct Once::Story final : Keep {
   std::vector<Visitor*> here{};
   Visitor* owner = nullptr;                // The first, while he is here.
   std::optional<LiveCalls::Entry> live{};  // The call's, whether he is or not.
+  std::optional<LetterMaker> letters{};    // Until its call is over.
+  std::shared_ptr<RunHold> run{};          // Whose run it is played for, if anybody's.
 
   std::string_view how{};  // "recovered"
   bool beside = false;     // The claim is another story's.
@@ -143,7 +148,7 @@ struct Once::Story final : Keep {
   std::optional<CallRecord> orphan{};  // Of a first caller who left before it was known whether there is one.
 };
 
-std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, const LastWord& last) {
+ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
   if (ending.outcome == Outcome::Cancelled && ending.reason == kGone && owner_was_late) {
     // He was told so at his deadline; that the call lingered behind it changes nothing for him.
     ending.outcome = Outcome::Failed;
@@ -189,17 +194,45 @@ std::optional<ledger::OnceOutcome> Once::Story::outcome(CallRecord& ending, cons
   reason = ending.reason;
   cost = ending.cost;
   origin = id;
+  ledger::CallEnd all;
+  if (run) {
+    std::shared_ptr<ledger::StoredAnswer> told = whole;
+    if (!told && answer) {
+      told = std::make_shared<ledger::StoredAnswer>();
+      told->status = said;
+      told->headers = last.head.headers;
+      remove_its_own(told->headers);
+      told->call_id = id;
+      told->cost = ending.cost;
+      told->body = last.bytes;
+    }
+    all.run = run->end(ending, std::move(told));
+    run->ended = true;
+  }
+  if (std::optional<ledger::Letter> dead = letter(ending, all); dead || good)
+    all.letter = ledger::LetterOutcome{key.scope, key.shown, std::move(dead)};
   // What could not be claimed is kept in memory, and stored for a later process.
   const bool store_later = !claimed && unclaimed && whole && like_key();
-  if (!claimed && !store_later) return std::nullopt;
+  if (!claimed && !store_later) return all;
   ended = true;
-  ledger::OnceOutcome end;
+  ledger::OnceOutcome& end = all.once.emplace();
   end.scope = key.scope;
   end.call_id = id;
   if (stored || store_later) end.answer = std::move(whole);
   end.give_once = stored && !like_key();
   if (!claimed) end.unclaimed = unclaimed;
-  return end;
+  return all;
+}
+
+std::optional<ledger::Letter> Once::Story::letter(const CallRecord& ending, const ledger::CallEnd& end) const {
+  if (!letters) return std::nullopt;
+  const bool dead =
+      end.run ? end.run->state == ledger::RunState::Dead || end.run->state == ledger::RunState::Failed
+              : leaves_letter(ending);
+  if (!dead) return std::nullopt;
+  ledger::Letter letter = letters->make(ending);
+  if (run) letter.run = run->id;
+  return letter;
 }
 
 Once::Once(Services services, LiveCalls& live, Doors doors)
@@ -369,10 +402,15 @@ task<void> Once::play(std::shared_ptr<Story> story, Call call) {
       call.patience = &story->patience;
       call.live = &**story->live;
       call.once = story->how;
+      story->letters.emplace(call);
+      if (call.run) {
+        story->run = std::exchange(call.run, nullptr);
+        story->run->playing = true;
+      }
       CallRecord record = co_await run_call(std::move(call), services_, story->spool, story->signal);
       story->record = std::move(record);
     } else if (story->orphan) {
-      story->orphan->commit_late = !co_await services_.ledger.end(*story->orphan, std::nullopt);
+      story->orphan->commit_late = !co_await services_.ledger.end(*story->orphan, {});
       doors_.ended(std::move(*story->orphan));
       story->orphan.reset();
     }
@@ -499,6 +537,11 @@ task<void> Once::say_no(Story& story, const Call& call, classifier::OwnError err
 
 void Once::over(const std::shared_ptr<Story>& story) {
   story->over = true;
+  story->letters.reset();
+  if (const auto run = std::exchange(story->run, nullptr)) {
+    run->playing = false;
+    if (run->bell) run->bell->ring();
+  }
   playing_.erase(story.get());
   // A bug kept it from its end; nobody is to wait for it.
   if (story->claimed && !story->ended) services_.ledger.forget_claim(story->key.scope, story->id);
@@ -733,7 +776,7 @@ task<void> Once::end_record(Visitor& visitor) {
   record.ended = services_.runtime.wall_now();
   record.duration = span(visitor.arrived, services_.runtime.now());
   try {
-    record.commit_late = !co_await services_.ledger.end(record, std::nullopt);
+    record.commit_late = !co_await services_.ledger.end(record, {});
   } catch (const std::exception& bug) {
     record.bug = bug.what();
     record.commit_late = true;

@@ -1,6 +1,7 @@
 #include "gateway/our_headers.h"
 
 #include <algorithm>
+#include <charconv>
 #include <vector>
 
 #include "classifier/retry_after.h"
@@ -24,6 +25,7 @@ constexpr std::size_t kLabelsMax = 8;
 constexpr std::size_t kLabelNameMax = 32;
 constexpr std::size_t kLabelValueMax = 64;
 constexpr milliseconds kDeadlineMax = std::chrono::hours{24 * 7};
+constexpr std::chrono::seconds kLongestRunWait{60};  // That an answer is held back for a run.
 
 std::string quoted(std::string_view text) {
   std::string shown = "\"";
@@ -91,15 +93,37 @@ std::expected<std::string, std::string> labels_of(std::string_view text) {
   return json + '}';
 }
 
+/// Of a Prefer field (RFC 7240 §2: preferences that are not known, or cannot be read, are as if they were not there).
+std::optional<std::chrono::milliseconds> respond_async(std::string_view value) {
+  bool asked = false;
+  std::chrono::seconds wait{0};
+  while (!value.empty()) {
+    std::string_view one = value.substr(0, value.find(','));
+    value.remove_prefix(std::min(one.size() + 1, value.size()));
+    one = one.substr(0, one.find(';'));
+    const std::size_t begin = std::min(one.find_first_not_of(" \t"), one.size());
+    one = one.substr(begin, one.find_last_not_of(" \t") + 1 - begin);
+    if (same_name(one, "respond-async")) {
+      asked = true;
+    } else if (one.size() > 5 && same_name(one.substr(0, 5), "wait=")) {
+      int seconds = 0;
+      const auto [end, error] = std::from_chars(one.data() + 5, one.data() + one.size(), seconds);
+      if (error == std::errc{} && end == one.data() + one.size() && seconds >= 0)
+        wait = std::min(std::chrono::seconds{seconds}, kLongestRunWait);
+    }
+  }
+  if (!asked) return std::nullopt;
+  return wait;
+}
+
 }  // namespace
 
 std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime now) {
   OurHeaders ours;
   for (const Header& header : headers) {
     const std::string& value = header.value;
-    if (same_name(header.name, "prefer") && value.find("respond-async") != std::string::npos) {
-      return std::unexpected(
-          BadHeader{"Prefer: respond-async: runs are not in this version; send the call without it", 501});
+    if (same_name(header.name, "prefer")) {
+      if (const auto wait = respond_async(value)) ours.respond_async = wait;
     }
     if (same_name(header.name, "idempotency-key")) {
       // Two, or none where one was meant: jobs would be taken for each other, or not be recognised.
@@ -161,7 +185,8 @@ std::expected<OurHeaders, BadHeader> take_our_headers(Headers& headers, WallTime
                     "; known are Callgate-Tenant, -Lane, -Run-Id, -Deadline, -Queue, -Labels and -Fresh"});
     }
   }
-  std::erase_if(headers, [](const Header& header) {
+  std::erase_if(headers, [&](const Header& header) {
+    if (ours.respond_async && same_name(header.name, "prefer")) return true;
     return header.name.size() >= kPrefix.size() && same_name(header.name.substr(0, kPrefix.size()), kPrefix);
   });
   return ours;

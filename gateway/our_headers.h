@@ -20,6 +20,8 @@ struct OurHeaders {
   std::string labels{};           // As a JSON object on one line, {"team":"search"}; empty: none.
   std::string idempotency_key{};  // At most 255 printable ASCII characters. Goes on to the provider, too.
   bool fresh = false;             // What is remembered does not count.
+  /// Prefer: respond-async (RFC 7240 §4.1), and for how long its answer may be waited for (wait=SECONDS).
+  std::optional<std::chrono::milliseconds> respond_async{};
 };
 
 struct BadHeader {

@@ -22,6 +22,7 @@
 
 #include "gateway/admin.h"
 #include "gateway/admission.h"
+#include "gateway/config_keys.h"
 #include "gateway/front.h"
 #include "gateway/health.h"
 #include "gateway/json_out.h"
@@ -190,7 +191,9 @@ class Sidecar {
   AdminAccess admin_access() const { return {config().listen.hosts, config().listen.admin_token}; }
   AdminSources admin_sources() {
     AdminSources sources;
-    sources.reload = [this] { return reloader_->ask_and_wait(ReloadCause::Admin, kReloadPatience); };
+    sources.reload = [this](bool accept_weaker) {
+      return reloader_->ask_and_wait(accept_weaker ? ReloadCause::Accepting : ReloadCause::Admin, kReloadPatience);
+    };
     sources.settings = [this]() -> std::optional<std::vector<Setting>> {
       std::vector<Setting> settings;
       if (!door_.run([&] { settings = holding_.settings; }, kLoopPatience)) return std::nullopt;
@@ -343,6 +346,7 @@ class Sidecar {
   ReloadReport take(Loaded fresh, ReloadCause cause) {
     ReloadReport report;
     report.file = source_.file;
+    refuse_weaker(holding_, fresh, cause, source_.file);
     report.problems = fresh.problems;
     if (!fresh.usable()) {
       refuse(report, cause);
@@ -362,13 +366,37 @@ class Sidecar {
         report.changed.push_back(
             {"prices.files", listed(config().prices.digests), listed(fresh.config.prices.digests)});
       }
+      for (const QueueContract& queue : fresh.config.queues) {
+        const QueueContract& before = contract_of(config(), queue.name);
+        const std::string& file = queue.payload_schema.file;
+        if (before.name == queue.name && before.payload_schema.file == file &&
+            before.payload_schema != queue.payload_schema) {
+          report.changed.push_back(
+              {text_of(Path{"queues", queue.name, "payload_schema"}), file, file + ", other text"});
+        }
+      }
       const MoneyToRestore wanted = money_to_restore(&config(), fresh.config, admission_);
+      remember_weaker(report);
       holding_ = std::move(fresh);
       apply();
       tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted, kAtReload));
     }
     tell(report, cause);
     return report;
+  }
+  /// That somebody has accepted a contract which promises less.
+  void remember_weaker(const ReloadReport& report) {
+    for (const Problem& problem : report.problems) {
+      if (problem.kind != Problem::Kind::Weaker) continue;
+      ledger::AuditRow act;
+      act.at_ms = ms_since_epoch(runtime_.wall_now());
+      act.who = "admin";
+      act.act = "contract.weaken";
+      act.what = problem.path;
+      act.reason = problem.message;
+      act.count = 1;
+      opened_.store->remember_act(std::move(act));
+    }
   }
   /// What the store knows of the time before this process.
   void remember() {
@@ -410,10 +438,10 @@ class Sidecar {
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
     ledger_.configure(config().store.commit_wait);
-    opened_.store->configure({.calls = config().store.keep_calls, .events = config().store.keep_events},
+    opened_.store->configure(retention_of(config().store),
                              config().idempotency.ttl,
                              config().idempotency.max_bytes,
-                             ledger::StoreOptions{}.letters_bytes);
+                             config().dead_letters_bytes);
     if (key_files_) key_files_->watch(key_sources());
   }
   void apply() {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "gateway/config_values.h"
+#include "gateway/weaker_contracts.h"
 
 namespace gateway {
 namespace {
@@ -66,7 +67,7 @@ Problem still_written(const std::string& file) {
 }  // namespace
 
 std::string_view name_of(ReloadCause cause) {
-  constexpr std::string_view kNames[] = {"signal", "file_change", "admin"};
+  constexpr std::string_view kNames[] = {"signal", "file_change", "admin", "admin"};
   return kNames[static_cast<std::size_t>(cause)];
 }
 
@@ -110,6 +111,21 @@ std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh
     keep("listen.admin_token", now.admin_token, wanted.admin_token);
   }
   return keys;
+}
+
+void refuse_weaker(const Loaded& running, Loaded& fresh, ReloadCause cause, const std::string& file) {
+  // One that cannot be read promises nothing yet.
+  if (!fresh.usable()) return;
+  const bool accepted = cause == ReloadCause::Accepting;
+  for (Problem& problem : weaker_problems(running.config, fresh, file)) {
+    if (accepted) {
+      problem.severity = Problem::Severity::Warning;
+      problem.message += "; accepted";
+    } else {
+      problem.message += "; `callgate reload --accept-weaker` accepts it";
+    }
+    fresh.problems.push_back(std::move(problem));
+  }
 }
 
 class Reloader::Impl {

@@ -18,8 +18,9 @@
 
 namespace gateway {
 
-enum class ReloadCause : std::uint8_t { Signal, FileChange, Admin };
-[[nodiscard]] std::string_view name_of(ReloadCause cause);  // "signal", "file_change", "admin"
+/// Accepting: by an admin, who also accepts contracts that promise less (gateway/weaker_contracts.h).
+enum class ReloadCause : std::uint8_t { Signal, FileChange, Admin, Accepting };
+[[nodiscard]] std::string_view name_of(ReloadCause cause);  // "signal", "file_change", "admin" (both)
 
 /// One key that holds otherwise than before. Empty: was not there, or is no more.
 struct Change {
@@ -52,6 +53,10 @@ inline constexpr std::array<std::string_view, 8> kRestartKeys = {"listen.data",
                                                                  "store.payload_key"};
 /// Puts back into `fresh` what only a restart can change, and says which keys those are.
 [[nodiscard]] std::vector<std::string> keep_until_restart(const Loaded& running, Loaded& fresh);
+
+/// Queue contracts of `fresh` that promise less than those that run. They are problems of `fresh`: errors, or where
+/// they are accepted warnings.
+void refuse_weaker(const Loaded& running, Loaded& fresh, ReloadCause cause, const std::string& file);
 
 class Reloader {
  public:

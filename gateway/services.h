@@ -25,6 +25,7 @@
 #include "gateway/signal.h"
 #include "gateway/upstream.h"
 #include "ledger/records.h"
+#include "ledger/store.h"
 
 namespace gateway {
 
@@ -113,7 +114,7 @@ class Ledger {
   /// A retry follows later; what is known of the attempts so far must not wait in memory until then.
   virtual void attempt_ended(const CallRecord& record) = 0;
   /// Returns once the ending is committed; false: not in time, or not at all.
-  virtual task<bool> end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) = 0;
+  virtual task<bool> end(const CallRecord& record, ledger::CallEnd end) = 0;
 };
 
 class UnknownAnswers;

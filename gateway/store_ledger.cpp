@@ -56,10 +56,10 @@ task<void> StoreLedger::open(const OpenRow& row) {
 
 void StoreLedger::attempt_ended(const CallRecord& record) { store_.attempt_ended(record); }
 
-task<bool> StoreLedger::end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) {
+task<bool> StoreLedger::end(const CallRecord& record, ledger::CallEnd end) {
   auto awaited = std::make_shared<WriteAwaited>(io_);
   ++ended_;
-  store_.end_call(record, {.once = std::move(once)}, WriteAwaited::teller(awaited));
+  store_.end_call(record, std::move(end), WriteAwaited::teller(awaited));
   const TimePoint until = trouble_ ? TimePoint::min() : runtime_.now() + commit_wait_;
   const std::optional<ledger::Written> written = co_await WriteAwaited::told(awaited, runtime_, until);
   co_return written == ledger::Written::Committed;

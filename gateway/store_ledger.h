@@ -21,7 +21,7 @@ class StoreLedger final : public Ledger {
   void forget_claim(const ledger::Digest& scope, const std::string& call_id) override;
   task<void> open(const OpenRow& row) override;
   void attempt_ended(const CallRecord& record) override;
-  task<bool> end(const CallRecord& record, std::optional<ledger::OnceOutcome> once) override;
+  task<bool> end(const CallRecord& record, ledger::CallEnd end) override;
 
   [[nodiscard]] std::uint64_t ended() const { return ended_; }
 

@@ -25,7 +25,8 @@ ledger::StoreOptions options_of(const Config& config, const Environment& environ
   ledger::StoreOptions options;
   options.path = config.store.path;
   options.commit = config.store.disk ? ledger::Commit::Disk : ledger::Commit::Process;
-  options.retention = {.calls = config.store.keep_calls, .events = config.store.keep_events};
+  options.retention = retention_of(config.store);
+  options.letters_bytes = config.dead_letters_bytes;
   options.answers_for = config.idempotency.ttl;
   options.answers_bytes = config.idempotency.max_bytes;
   options.set_aside_if_broken = !config.store.refuse;
@@ -77,6 +78,13 @@ const budget::SpendLimits* limits_of(const Config& config, std::string_view tena
 }
 
 }  // namespace
+
+ledger::Retention retention_of(const Config::Store& store) {
+  return {.calls = store.keep_calls,
+          .events = store.keep_events,
+          .dead_letters = store.keep_dead_letters,
+          .runs = store.keep_runs};
+}
 
 OpenedStore open_store(const Config& config, const Environment& environment) {
   ledger::StoreOptions options = options_of(config, environment);

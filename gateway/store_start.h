@@ -18,6 +18,8 @@ struct OpenedStore {
   std::string trouble{};
 };
 
+[[nodiscard]] ledger::Retention retention_of(const Config::Store& store);
+
 /// Opens the file; with store.on_failure: serve memory takes its place where there can be none. Throws
 /// std::runtime_error, with the mend, for what must not be served over: another callgate's file, one of a newer
 /// version, a payload key that cannot be read and, with on_failure: refuse, everything.

@@ -48,6 +48,8 @@ std::shared_ptr<const TenantConfig> Tenants::by_name(std::string_view name) cons
   return found == tenants_.end() ? nullptr : *found;
 }
 
+std::shared_ptr<const TenantConfig> Tenants::named(std::string_view name) const { return by_name(name); }
+
 std::shared_ptr<const TenantConfig> Tenants::by_key(std::string_view key) const {
   const KeyDigest shown = digest_of_key(key);
   std::shared_ptr<const TenantConfig> found;

@@ -32,6 +32,9 @@ class Tenants {
   [[nodiscard]] std::expected<std::shared_ptr<const TenantConfig>, NotAllowed> who(
       const std::vector<std::string>& keys, std::string_view name) const;
 
+  /// Null: there is none of that name, and none may be made up.
+  [[nodiscard]] std::shared_ptr<const TenantConfig> named(std::string_view name) const;
+
  private:
   [[nodiscard]] std::shared_ptr<const TenantConfig> by_key(std::string_view key) const;
   [[nodiscard]] std::shared_ptr<const TenantConfig> by_name(std::string_view name) const;

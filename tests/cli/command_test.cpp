@@ -230,8 +230,37 @@ TEST_F(Validate, counts_a_warning_as_valid) {
   EXPECT_EQ(said.err, "0 errors, 1 warning\n");
 }
 
+TEST_F(Validate, takes_warnings_for_errors_if_it_is_to_be_strict) {
+  const std::string file = write("loose.yaml", "queues:\n  a: {owner: {team: t}}\n");
+  const Said lenient = callgate({"validate", file});
+  EXPECT_EQ(lenient.code, 0);
+  EXPECT_EQ(lenient.err, "0 errors, 1 warning\n");
+  const Said strict = callgate({"validate", "--strict", file});
+  EXPECT_EQ(strict.code, 3);
+  EXPECT_EQ(strict.out,
+            file + ":2:3: error: queues.a: leaves out slo: {oldest_wait: …}, dead_letter: {retention: …}\n");
+  EXPECT_EQ(strict.err, "1 error, 0 warnings\n");
+}
+
+TEST_F(Validate, says_what_a_contract_promises_less_than_the_one_that_holds) {
+  const std::string whole =
+      "queues: {a: {owner: {team: t}, slo: {oldest_wait: 1m}, dead_letter: {retention: 30d}}}\n";
+  const std::string old = write("old.yaml", whole);
+  std::string text = whole;
+  const std::string fresh = write("fresh.yaml", text.replace(text.find("30d"), 3, "7d"));
+  const Said refused = callgate({"validate", "--against", old, fresh});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_EQ(refused.out,
+            fresh +
+                ":1:1: error: queues.a.dead_letter.retention: is shorter than before (30d, now 7d); `callgate "
+                "reload --accept-weaker` accepts it\n");
+  EXPECT_EQ(callgate({"validate", "--against", old, "--accept-weaker", fresh}).code, 0);
+  EXPECT_EQ(callgate({"validate", "--against", fresh, old}).code, 0);
+  EXPECT_EQ(callgate({"validate", "--against", fresh + ".missing", old}).code, 3);
+}
+
 TEST_F(Validate, tells_programs_code_place_and_severity) {
-  const std::string file = write("bad.yaml", "retry: {base: 1, base: 2s}\nqueues: {a: 1}\n");
+  const std::string file = write("bad.yaml", "retry: {base: 1, base: 2s}\ntracing: {otlp_url: http://h}\n");
   const Said said = callgate({"validate", "--json", file});
   EXPECT_EQ(said.code, 3);
   EXPECT_EQ(said.err, "");
@@ -244,7 +273,7 @@ TEST_F(Validate, tells_programs_code_place_and_severity) {
   EXPECT_EQ(problems[0]["code"], "type");
   EXPECT_EQ(problems[1]["code"], "duplicate_key");
   EXPECT_EQ(problems[2]["code"], "not_in_this_version");
-  EXPECT_EQ(problems[2]["path"], "queues");
+  EXPECT_EQ(problems[2]["path"], "tracing.otlp_url");
   EXPECT_EQ(problems[0]["line"], 1);
   EXPECT_EQ(problems[0]["column"], 15);
   EXPECT_EQ(problems[0]["severity"], "error");

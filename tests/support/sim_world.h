@@ -253,7 +253,9 @@ class SimLedger final : public gateway::Ledger {
   void attempt_ended(const gateway::CallRecord& record) override {
     ended_attempts.push_back(record.attempts.back().number);
   }
-  gateway::task<bool> end(const gateway::CallRecord& record, std::optional<ledger::OnceOutcome> once) override {
+  gateway::task<bool> end(const gateway::CallRecord& record, ledger::CallEnd end) override {
+    std::optional<ledger::OnceOutcome> once = std::move(end.once);
+    letters.push_back(std::move(end.letter));
     if (throws_on_end) throw std::runtime_error("end is broken");
     const gateway::TimePoint until = runtime_.now() + end_takes;
     gateway::Signal pause{runtime_.io()};
@@ -299,6 +301,7 @@ class SimLedger final : public gateway::Ledger {
   std::vector<int> ended_attempts{};  // The last one each time that a call was to go on.
   std::vector<gateway::CallRecord> ended{};
   std::vector<std::optional<ledger::OnceOutcome>> outcomes{};
+  std::vector<std::optional<ledger::LetterOutcome>> letters{};  // Beside `outcomes`, but for lost ones.
   gateway::TimePoint ended_at{};
   std::chrono::milliseconds end_takes{0};
   bool throws_on_claim = false;
