@@ -13,7 +13,7 @@ constexpr std::string_view kLine =
     "SELECT id, tenant, queue, lane, run_id, key, run, route, upstream, model, operation, class, code, fingerprint, "
     "cause_group, cause, advice, version, call_id, state, payload, arrived_ms, last_ms, expires_ms, ended_ms, "
     "status, "
-    "failures, revision, cost_nano, bytes, callers_key, labels FROM dead_letters";
+    "failures, revision, cost_nano, bytes, callers_key, labels, scope FROM dead_letters";
 constexpr int kLabels = 31;
 
 template <std::size_t N>
@@ -56,7 +56,9 @@ LetterLine line_of(const Statement& row) {
   line.revision = static_cast<int>(row.number(at++));
   line.cost_nano = row.number(at++);
   line.bytes = row.number(at++);
-  line.callers_key = row.number(at++) != 0;
+  line.callers_key = row.number(at) != 0;
+  const std::string_view scope = row.blob(kLabels + 1);
+  std::copy_n(scope.begin(), std::min(scope.size(), line.scope.size()), line.scope.begin());
   return line;
 }
 

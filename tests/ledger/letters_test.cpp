@@ -24,6 +24,7 @@ TEST_F(LettersTest, a_failure_with_a_letter_and_none_open_makes_one_whose_id_is_
   EXPECT_EQ(line.lane, "bulk");
   EXPECT_EQ(line.run_id, "job-7");
   EXPECT_EQ(line.key, "job-1");
+  EXPECT_EQ(line.scope, digest(1));
   EXPECT_EQ(line.route, "openai");
   EXPECT_EQ(line.upstream, "openai");
   EXPECT_EQ(line.model, "gpt-4o");
