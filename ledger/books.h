@@ -221,11 +221,19 @@ class Books {
                                                          std::size_t most) = 0;
 };
 
+/// By which payloads are opened (ledger/seal.h); 32 bytes each. Never to be logged or told. Empty: what is encrypted
+/// cannot be read.
+struct SealKeys {
+  std::string key{};
+  std::vector<std::string> old_keys{};
+};
+
 class Database;
 /// The database must outlive them, and belong to their thread.
-[[nodiscard]] std::unique_ptr<Books> make_books(Database& database);
+[[nodiscard]] std::unique_ptr<Books> make_books(Database& database, const SealKeys& keys = {});
 
 /// A file that nobody need be serving, such as a backup, for reading alone. The error says why not, and the mend.
-[[nodiscard]] std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path);
+[[nodiscard]] std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path,
+                                                                            const SealKeys& keys = {});
 
 }  // namespace ledger
