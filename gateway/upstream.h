@@ -16,12 +16,21 @@ namespace gateway {
 
 using budget::TimePoint;
 
+/// To which addresses a connection may be made, whatever a name resolves to at that moment.
+enum class AddressPolicy : std::uint8_t {
+  Any,
+  Public,  // public_address.h. No proxy is used: it would do the resolving, and nobody could look.
+};
+/// Exchange::failure() where all of a host's addresses were refused.
+inline constexpr std::string_view kAddressRefused = "the host has no public address";
+
 /// How to connect to an upstream; one object per configured upstream, alive as long as any exchange with it.
 struct WireOptions {
   std::string base_url{};                            // "https://api.openai.com" or with a path, no slash at the end.
   int http = 1;                                      // 1 or 2.
   std::string ca_file{};                             // Empty: the system's bundle.
   std::chrono::milliseconds connect_timeout{5'000};  // DNS, TCP and TLS together.
+  AddressPolicy addresses = AddressPolicy::Any;
 };
 
 /// One attempt's request. Header names and values are sent as they stand (Host, Content-Length and Expect are the

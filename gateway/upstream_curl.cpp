@@ -19,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "gateway/curl_head.h"
 #include "gateway/curl_request.h"
 #include "gateway/curl_trust.h"
+#include "gateway/public_address.h"
 
 // Who owns what: Engine has Realms (one per CA file), a Realm has Shards (one curl multi handle each), a Shard has
 // the Transfers that curl works on. A Transfer is one easy handle with its request and answer; it outlives its
@@ -155,8 +157,8 @@ class Socket : public std::enable_shared_from_this<Socket> {
   int writes_ = 0;
 };
 
-/// One set of authorities that are believed. Connections and TLS sessions are never shared beyond it: a session that
-/// is resumed is not verified again.
+/// One set of authorities that are believed (and of addresses that may be reached). Connections and TLS sessions are
+/// never shared beyond it: a session that is resumed is not verified again.
 struct Realm {
   explicit Realm(std::string ca_file) : trust(std::move(ca_file)), share(curl_share_init()) {
     assert(share != nullptr);
@@ -233,6 +235,7 @@ struct Transfer {
   int stale = 0;         // Connections that had been closed under us before anything was sent.
   bool start_over = false;
   bool denied = false;               // Sending it again was.
+  bool barred = false;               // An address of its host was not one to connect to.
   std::shared_ptr<Socket> socket{};  // On which it went out.
   std::optional<TcpState> before{};  // That socket, just before.
 };
@@ -312,7 +315,8 @@ class Engine {
  private:
   [[nodiscard]] Realm& realm_of(const WireOptions& wire);
 
-  std::map<std::pair<std::string, int>, std::unique_ptr<Realm>> realms_{};  // By ca_file and HTTP version.
+  // By ca_file, HTTP version and addresses.
+  std::map<std::tuple<std::string, int, AddressPolicy>, std::unique_ptr<Realm>> realms_{};
   std::vector<std::unique_ptr<Transfer>> spares_{};
   std::size_t exchanges_ = 0;
 };
@@ -409,8 +413,23 @@ CURLcode on_tls(CURL*, void* connection, void* realm) {
                                                                                       : CURLE_SSL_CACERT_BADFILE;
 }
 
+bool is_public_peer(const curl_sockaddr& address) {
+  if (address.family == AF_INET) {
+    const auto& known = reinterpret_cast<const sockaddr_in&>(address.addr);
+    return is_public({reinterpret_cast<const std::uint8_t*>(&known.sin_addr), sizeof known.sin_addr});
+  }
+  if (address.family != AF_INET6) return false;
+  const auto& known = reinterpret_cast<const sockaddr_in6&>(address.addr);
+  return is_public({reinterpret_cast<const std::uint8_t*>(&known.sin6_addr), sizeof known.sin6_addr});
+}
+
+/// After the name was resolved and before anything is sent: what a name meant a moment ago does not count.
 curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) {
   auto& transfer = *static_cast<Transfer*>(self);
+  if (transfer.dressed_for->addresses == AddressPolicy::Public && !is_public_peer(*address)) {
+    transfer.barred = true;
+    return CURL_SOCKET_BAD;  // The host's next address, if there is one.
+  }
   return transfer.may_be_sent() ? transfer.shard->open_socket(*address) : CURL_SOCKET_BAD;
 }
 
@@ -491,6 +510,7 @@ bool Transfer::prepare(Outbound outbound, Signal& to_ring, Realm& in) {
     dressed_for = request.wire;
     realm = &in;
     to = destination(wire.base_url, engine.environment);
+    if (wire.addresses == AddressPolicy::Public) to.proxy.clear();
     set(easy, CURLOPT_SHARE, in.share);
     set(easy, CURLOPT_SSL_CTX_DATA, &in);
     set(easy, CURLOPT_PROXY, to.proxy.c_str());
@@ -564,6 +584,7 @@ void Transfer::clear() {
   stale = 0;
   start_over = false;
   denied = false;
+  barred = false;
   before.reset();
 }
 
@@ -671,6 +692,8 @@ void Transfer::finish(CURLcode code) {
   } else if (code == CURLE_RECV_ERROR && !on_wire && proxy_said >= 300) {
     fault.transport = Transport::ConnectRefused;
     text = "the proxy refused the connection (" + std::to_string(proxy_said) + ")";
+  } else if (code == CURLE_COULDNT_CONNECT && barred) {
+    text = kAddressRefused;
   } else if (code == CURLE_COULDNT_CONNECT && os_error != 0) {
     text = std::strerror(static_cast<int>(os_error));
     text.front() = classifier::lower(text.front());
@@ -963,7 +986,7 @@ Engine::~Engine() {
 
 /// A connection is used again only by those who would have made it the same way.
 Realm& Engine::realm_of(const WireOptions& wire) {
-  auto& realm = realms_[{wire.ca_file, wire.http}];
+  auto& realm = realms_[{wire.ca_file, wire.http, wire.addresses}];
   if (!realm) {
     realm = std::make_unique<Realm>(wire.ca_file);
     for (int i = 0; i < options.shards; ++i) realm->shards.push_back(std::make_unique<Shard>(*this));
