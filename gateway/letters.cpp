@@ -61,7 +61,7 @@ ledger::Letter LetterMaker::make(const CallRecord& record) const {
                                 .fingerprint = tried ? record.attempts.back().fingerprint : std::string{}});
   ledger::Letter letter;
   letter.group = cause.group;
-  letter.cause = cause.text;
+  letter.cause = cause.words;
   letter.advice = cause.advice;
   if (tried) {
     letter.code = record.attempts.back().code;
