@@ -63,13 +63,18 @@ std::vector<std::string> RunShelf::to_read(TimePoint now) const {
   return names;
 }
 
+void RunShelf::reading(const std::vector<std::string>& queues) {
+  left_.clear();
+  for (const std::string& name : queues) queues_[name].touched = false;
+}
+
 void RunShelf::put(const std::string& name, std::vector<ledger::WaitingRun> window, TimePoint now) {
   Queue& queue = queues_[name];
-  queue.touched = window.size() >= kWindow;
+  queue.touched = queue.touched || window.size() >= kWindow;
   queue.read_at = now;
   queue.window.clear();
   for (ledger::WaitingRun& run : window) {
-    if (!held_.contains(run.id)) queue.window.push_back(std::move(run));
+    if (!held_.contains(run.id) && !left_.contains(run.id)) queue.window.push_back(std::move(run));
   }
 }
 
@@ -103,6 +108,7 @@ void RunShelf::done(const std::string& id) {
   queue.held -= 1;
   queue.touched = true;
   orders_.erase(found->second.order);
+  left_.insert(id);
   held_.erase(found);
 }
 

@@ -40,6 +40,8 @@ class RunShelf {
   void touch_all();
   /// Queues of which a window is worth reading now.
   [[nodiscard]] std::vector<std::string> to_read(TimePoint now) const;
+  /// They are read from now on; what happens meanwhile is not in what is read. One reading at a time.
+  void reading(const std::vector<std::string>& queues);
   /// What was read, in place of what was known before.
   void put(const std::string& queue, std::vector<ledger::WaitingRun> window, TimePoint now);
 
@@ -71,6 +73,7 @@ class RunShelf {
   std::map<std::string, TimePoint, std::less<>> paused_{};
   std::map<std::string, Place, std::less<>> held_{};
   std::set<std::string, std::less<>> orders_{};  // Ordering keys of those held.
+  std::set<std::string, std::less<>> left_{};    // Those that were done while a window is read.
   std::string turn_{};                           // The queue that was served last.
 };
 

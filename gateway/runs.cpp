@@ -272,6 +272,7 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
   auto tell = Awaited<Windows>::teller(awaited);
   const std::int64_t now_ms = ms_of(runtime_.wall_now());
   const TimePoint asked = runtime_.now();
+  shelf_.reading(queues);
   store_.read([queues = std::move(queues), now_ms, tell = std::move(tell)](ledger::Books& books) mutable {
     Windows windows;
     for (const std::string& queue : queues) {
@@ -284,8 +285,8 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
     if (const auto next = books.next_run_at(now_ms)) windows.next_ms = *next;
     tell(std::move(windows));
   });
-  // A queue that is touched while it is read is read again.
   std::optional<Windows> windows = co_await Awaited<Windows>::told(awaited, runtime_, asked + kReadPatience);
+  if (!windows || !windows->read) shelf_.touch_all();
   if (!windows) co_return false;
   for (auto& [queue, waiting] : windows->by_queue) shelf_.put(queue, std::move(waiting), asked);
   next_at_ = windows->next_ms ? at(moment(*windows->next_ms)) + milliseconds{1} : TimePoint::max();

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::int64_t kLongestCallMs = 8 * kDayMs;  // The longest deadline is a week, and an attempt may outlast it.
 
-std::int64_t limit_of(std::size_t most) { return static_cast<std::int64_t>(std::min<std::size_t>(most, 1'000'000)); }
-
 std::string hex(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
@@ -37,6 +35,8 @@ std::unique_ptr<Database> opened(const std::string& path, Database::Open how) {
 
 }  // namespace
 
+std::int64_t limit_of(std::size_t most) { return static_cast<std::int64_t>(std::min<std::size_t>(most, 1'000'000)); }
+
 IdPage page_from(Database& database, const std::string& first, const std::string& end, int most) {
   Statement next{database, "SELECT id FROM calls WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?"};
   next.bind(1, first).bind(2, most);
@@ -49,9 +49,11 @@ std::string earliest_id(std::int64_t since_ms) {
   return first_id(since_ms > kLongestCallMs ? since_ms - kLongestCallMs : 0);
 }
 
-std::unique_ptr<Books> make_books(Database& database) { return std::make_unique<SqlBooks>(database); }
+std::unique_ptr<Books> make_books(Database& database, const SealKeys& keys) {
+  return std::make_unique<SqlBooks>(database, keys);
+}
 
-std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path) {
+std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path, const SealKeys& keys) {
   const auto wrong = [&](const std::string& what) { return std::unexpected(path + ": " + what); };
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -74,7 +76,7 @@ std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string&
     }
     const bool ours = database->number("PRAGMA application_id").value_or(0) == kApplicationId;
     if (version < 1 || !ours) return wrong("this is no ledger of callgate's");
-    return std::make_unique<SqlBooks>(std::move(database));
+    return std::make_unique<SqlBooks>(std::move(database), keys);
   } catch (const SqlError& refused) {
     if (refused.of_the_file())
       return wrong(std::string{"this is no ledger, or a damaged one ("} + refused.what() +

@@ -209,7 +209,8 @@ class Books {
   [[nodiscard]] virtual Answer<std::optional<RunLine>> run(std::string_view id, std::string_view tenant) = 0;
   /// Null: it has none, or it cannot be read.
   [[nodiscard]] virtual Answer<std::shared_ptr<const StoredAnswer>> run_answer(std::string_view id) = 0;
-  /// Queued ones of a queue that may begin before then, the oldest first.
+  /// Queued ones of a queue that may begin before then, the oldest first. Not those behind another one of their
+  /// ordering key: one that is running, or an older one that is queued, whenever that may begin.
   [[nodiscard]] virtual Answer<std::vector<WaitingRun>> waiting_runs(std::string_view queue, std::int64_t before_ms,
                                                                      std::string_view after, std::size_t most) = 0;
   /// When the first of those begins that may not begin yet; nothing: there is none.
@@ -221,11 +222,19 @@ class Books {
                                                          std::size_t most) = 0;
 };
 
+/// By which payloads are opened (ledger/seal.h); 32 bytes each. Never to be logged or told. Empty: what is encrypted
+/// cannot be read.
+struct SealKeys {
+  std::string key{};
+  std::vector<std::string> old_keys{};
+};
+
 class Database;
 /// The database must outlive them, and belong to their thread.
-[[nodiscard]] std::unique_ptr<Books> make_books(Database& database);
+[[nodiscard]] std::unique_ptr<Books> make_books(Database& database, const SealKeys& keys = {});
 
 /// A file that nobody need be serving, such as a backup, for reading alone. The error says why not, and the mend.
-[[nodiscard]] std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path);
+[[nodiscard]] std::expected<std::unique_ptr<Books>, std::string> open_books(const std::string& path,
+                                                                            const SealKeys& keys = {});
 
 }  // namespace ledger

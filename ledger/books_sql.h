@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ledger/books.h"
+#include "ledger/box.h"
 #include "ledger/call_detail.h"
 #include "ledger/sql.h"
 
@@ -16,8 +17,9 @@ namespace ledger {
 
 class SqlBooks final : public Books {
  public:
-  explicit SqlBooks(Database& database) : db_(database) {}
-  explicit SqlBooks(std::unique_ptr<Database> database) : own_(std::move(database)), db_(*own_) {}
+  SqlBooks(Database& database, const SealKeys& keys) : db_(database), box_(keys) {}
+  SqlBooks(std::unique_ptr<Database> database, const SealKeys& keys)
+      : own_(std::move(database)), db_(*own_), box_(keys) {}
 
   Answer<std::vector<ChargedRow>> charged_since(std::int64_t since_ms) override;
   Answer<std::vector<ChargedRun>> charged_runs(std::size_t most) override;
@@ -32,12 +34,37 @@ class SqlBooks final : public Books {
   Answer<ExportPage> export_calls(const ExportAsk& ask) override;
   Answer<std::vector<EventRow>> events(std::int64_t after_seq, std::string_view tenant, std::size_t most) override;
   Answer<std::pair<std::int64_t, std::int64_t>> event_span() override;
+  Answer<std::vector<LetterLine>> letters(const LettersAsk& ask) override;
+  Answer<std::optional<LetterDetail>> letter(std::string_view id, std::string_view tenant) override;
+  Answer<std::shared_ptr<const KeptRequest>> letter_request(std::string_view id, int revision) override;
+  Answer<std::vector<LetterGroup>> letter_groups(const LettersAsk& ask) override;
+  Answer<std::vector<LettersPending>> letters_pending() override;
+  Answer<std::vector<Replay>> replays(std::string_view tenant, std::size_t most) override;
+  Answer<std::optional<Replay>> replay(std::string_view id, std::string_view tenant) override;
+  Answer<std::vector<ReplayItem>> replay_items(std::string_view replay, std::optional<ItemState> state,
+                                               std::string_view after, std::size_t most) override;
+  Answer<std::vector<std::string>> in_replay(const std::vector<std::string>& letters) override;
+  Answer<std::vector<AuditRow>> acts(std::int64_t before_seq, std::size_t most) override;
+
+  Answer<std::vector<RunLine>> runs(const RunsAsk& ask) override;
+  Answer<std::optional<RunLine>> run(std::string_view id, std::string_view tenant) override;
+  Answer<std::shared_ptr<const StoredAnswer>> run_answer(std::string_view id) override;
+  Answer<std::vector<WaitingRun>> waiting_runs(std::string_view queue, std::int64_t before_ms, std::string_view after,
+                                               std::size_t most) override;
+  Answer<std::optional<std::int64_t>> next_run_at(std::int64_t now_ms) override;
+  Answer<std::vector<RunsPending>> runs_pending(std::int64_t now_ms) override;
+  Answer<std::vector<WebhookRow>> webhooks_due(std::int64_t now_ms, std::size_t most) override;
+
   Answer<std::vector<KeyRow>> keys(std::string_view key, std::string_view tenant, std::size_t most) override;
 
  private:
   std::unique_ptr<Database> own_{};
   Database& db_;
+  Box box_;
 };
+
+/// As SQLite counts.
+[[nodiscard]] std::int64_t limit_of(std::size_t most);
 
 /// What SQLite says becomes the error.
 template <typename T, typename Ask>

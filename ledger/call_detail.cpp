@@ -218,4 +218,10 @@ std::string json_of(const CallDetail& call) {
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string attempts_json(const CallDetail& call) {
+  Json out = Json::array();
+  for (const AttemptDetail& row : call.attempts) out.push_back(json_of(row, call));
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace ledger

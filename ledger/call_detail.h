@@ -56,5 +56,7 @@ struct CallDetail {
 
 /// One line without its end, of ASCII or UTF-8 alone, whatever bytes came in.
 [[nodiscard]] std::string json_of(const CallDetail& call);
+/// Its attempts alone, a JSON array.
+[[nodiscard]] std::string attempts_json(const CallDetail& call);
 
 }  // namespace ledger

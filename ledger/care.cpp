@@ -101,6 +101,36 @@ constexpr Orphans kOrphans[] = {
      "idempotency: stored answers without status or end"},
     {"SELECT count(*) FROM idempotency WHERE state = 0 AND lease_until_ms IS NULL",
      "idempotency: claims without a lease"},
+    {"SELECT count(*) FROM dead_letters d WHERE NOT EXISTS "
+     "(SELECT 1 FROM letter_steps s WHERE s.letter = d.id AND s.what = 'failed')",
+     "dead_letters: rows without the step of their failure"},
+    {"SELECT count(*) FROM dead_letters d WHERE d.payload = 0 AND (d.revision + 1) <> "
+     "(SELECT count(*) FROM letter_requests r WHERE r.letter = d.id)",
+     "dead_letters: rows whose requests are not all there"},
+    {"SELECT count(*) FROM dead_letters WHERE (state = 0) <> (ended_ms IS NULL)",
+     "dead_letters: open ones with an end, or others without"},
+    {"SELECT (SELECT count(*) FROM letter_steps s WHERE NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.id = s.letter)) "
+     "+ (SELECT count(*) FROM letter_requests r WHERE NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.id = r.letter))",
+     "letter_steps, letter_requests: rows without their letter"},
+    {"SELECT count(*) FROM replay_items i WHERE NOT EXISTS (SELECT 1 FROM replays r WHERE r.id = i.replay)",
+     "replay_items: rows without their replay"},
+    {"SELECT count(*) FROM replays r WHERE (r.waiting, r.running, r.resolved, r.dead_again, r.skipped, r.cost_nano) "
+     "IS NOT (SELECT coalesce(sum(i.state = 0), 0), coalesce(sum(i.state = 1), 0), coalesce(sum(i.state = 2), 0), "
+     "coalesce(sum(i.state = 3), 0), coalesce(sum(i.state = 4), 0), coalesce(sum(i.cost_nano), 0) "
+     "FROM replay_items i WHERE i.replay = r.id)",
+     "replays: sums that differ from their items"},
+    {"SELECT count(*) FROM runs WHERE (state = 1) <> (lease_until_ms IS NOT NULL)",
+     "runs: running ones without a lease, or others with one"},
+    {"SELECT count(*) FROM runs WHERE (state > 1) <> (ended_ms IS NOT NULL)",
+     "runs: ones that are over without their end, or others with one"},
+    {"SELECT count(*) FROM runs r WHERE NOT EXISTS (SELECT 1 FROM run_bodies b WHERE b.run = r.id AND b.what = 0)",
+     "runs: rows without their request"},
+    {"SELECT count(*) FROM runs r WHERE r.has_answer <> "
+     "(SELECT count(*) FROM run_bodies b WHERE b.run = r.id AND b.what = 1)",
+     "runs: rows whose answer is not there, or should not be"},
+    {"SELECT (SELECT count(*) FROM run_bodies b WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = b.run)) + "
+     "(SELECT count(*) FROM webhooks w WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = w.run))",
+     "run_bodies, webhooks: rows without their run"},
 };
 
 }  // namespace

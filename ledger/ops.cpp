@@ -30,21 +30,45 @@ std::uint64_t bytes_of(const CallRecord& record) {
   return bytes;
 }
 
+std::uint64_t bytes_of(const classifier::Headers& headers) {
+  std::uint64_t bytes = 0;
+  for (const classifier::Header& header : headers) bytes += header.name.size() + header.value.size();
+  return bytes;
+}
+
+std::uint64_t bytes_of(const StoredAnswer& answer) { return answer.body.size() + bytes_of(answer.headers); }
+
+std::uint64_t bytes_of(const KeptRequest& request) {
+  return request.body.size() + request.target.size() + bytes_of(request.headers);
+}
+
 std::uint64_t bytes_of(const Op& op) {
   std::uint64_t bytes = sizeof(Op);
   if (const auto* open = std::get_if<OpenOp>(&op.what)) bytes += bytes_of(open->call);
   if (const auto* ended = std::get_if<AttemptEndedOp>(&op.what)) bytes += bytes_of(ended->call);
   if (const auto* end = std::get_if<EndOp>(&op.what)) {
     bytes += bytes_of(end->record);
-    if (end->once && end->once->answer) {
-      bytes += end->once->answer->body.size();
-      for (const classifier::Header& header : end->once->answer->headers) {
-        bytes += header.name.size() + header.value.size();
-      }
+    if (end->end.once && end->end.once->answer) bytes += bytes_of(*end->end.once->answer);
+    if (end->end.run && end->end.run->answer) bytes += bytes_of(*end->end.run->answer);
+    if (end->end.run) bytes += end->end.run->webhook_body.size();
+    if (end->end.letter && end->end.letter->letter && end->end.letter->letter->request) {
+      bytes += bytes_of(*end->end.letter->letter->request);
     }
   }
+  if (const auto* work = std::get_if<WorkOp>(&op.what)) bytes += work->bytes;
   if (const auto* claim = std::get_if<ClaimOp>(&op.what)) bytes += claim->ask.key.size() + claim->ask.call_id.size();
   return bytes;
+}
+
+bool is_impatient(const Op& op) {
+  const auto* work = std::get_if<WorkOp>(&op.what);
+  return work != nullptr ? !work->waits : std::holds_alternative<ClaimOp>(op.what);
+}
+
+bool is_owed(const Op& op) {
+  if (const auto* work = std::get_if<WorkOp>(&op.what)) return work->waits;
+  const auto* end = std::get_if<EndOp>(&op.what);
+  return end != nullptr && (end->end.run || (end->end.letter && end->end.letter->letter));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "classifier/inflate.h"
 
@@ -50,19 +51,32 @@ class Taker {
   std::string_view rest_;
 };
 
-}  // namespace
-
-std::string pack(const StoredAnswer& answer) {
-  std::string head;
-  put(head, answer.headers.size());
-  for (const classifier::Header& header : answer.headers) {
-    put(head, std::string_view{header.name});
-    put(head, std::string_view{header.value});
+void put(std::string& out, const classifier::Headers& headers) {
+  put(out, headers.size());
+  for (const classifier::Header& header : headers) {
+    put(out, std::string_view{header.name});
+    put(out, std::string_view{header.value});
   }
+}
 
+/// Nothing: they are cut.
+std::optional<classifier::Headers> take_headers(Taker& taker) {
+  classifier::Headers headers;
+  const std::optional<std::uint32_t> fields = taker.number();
+  if (!fields) return std::nullopt;
+  for (std::uint32_t i = 0; i < *fields; ++i) {
+    const std::optional<std::string_view> name = taker.text();
+    const std::optional<std::string_view> value = taker.text();
+    if (!name || !value) return std::nullopt;
+    headers.push_back({std::string{*name}, std::string{*value}});
+  }
+  return headers;
+}
+
+std::string deflated(std::string_view head, std::string_view body) {
   z_stream stream{};
   if (deflateInit(&stream, kFast) != Z_OK) throw std::bad_alloc{};
-  std::string out(deflateBound(&stream, static_cast<uLong>(head.size() + answer.body.size())) + 16, '\0');
+  std::string out(deflateBound(&stream, static_cast<uLong>(head.size() + body.size())) + 16, '\0');
   const auto feed = [&](std::string_view bytes, int flush) {
     // zlib does not write to what it reads, but its old interface does not say so.
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // NOLINT
@@ -72,7 +86,7 @@ std::string pack(const StoredAnswer& answer) {
   stream.next_out = reinterpret_cast<Bytef*>(out.data());  // NOLINT
   stream.avail_out = static_cast<uInt>(out.size());
   feed(head, Z_NO_FLUSH);
-  const int code = feed(answer.body, Z_FINISH);
+  const int code = feed(body, Z_FINISH);
   const std::size_t size = out.size() - stream.avail_out;
   deflateEnd(&stream);
   if (code != Z_STREAM_END) throw std::runtime_error("deflate ended with " + std::to_string(code));
@@ -81,21 +95,48 @@ std::string pack(const StoredAnswer& answer) {
   return out;
 }
 
+}  // namespace
+
+std::string pack(const StoredAnswer& answer) {
+  std::string head;
+  put(head, answer.headers);
+  return deflated(head, answer.body);
+}
+
 std::expected<StoredAnswer, std::string> unpack(std::string_view bytes) {
   const std::optional<classifier::Inflated> inflated = classifier::inflate(bytes, kMost);
   if (!inflated || !inflated->whole) return std::unexpected("its bytes are no whole deflated answer");
   Taker taker(inflated->text);
+  std::optional<classifier::Headers> headers = take_headers(taker);
+  if (!headers) return std::unexpected("its head is cut");
   StoredAnswer answer;
-  const std::optional<std::uint32_t> fields = taker.number();
-  for (std::uint32_t i = 0; fields && i < *fields; ++i) {
-    const std::optional<std::string_view> name = taker.text();
-    const std::optional<std::string_view> value = taker.text();
-    if (!name || !value) return std::unexpected("its head is cut");
-    answer.headers.push_back({std::string{*name}, std::string{*value}});
-  }
-  if (!fields) return std::unexpected("its head is cut");
+  answer.headers = std::move(*headers);
   answer.body = taker.rest();
   return answer;
+}
+
+std::string pack(const KeptRequest& request) {
+  std::string head;
+  put(head, std::string_view{request.method});
+  put(head, std::string_view{request.target});
+  put(head, request.headers);
+  return deflated(head, request.body);
+}
+
+std::expected<KeptRequest, std::string> unpack_request(std::string_view bytes) {
+  const std::optional<classifier::Inflated> inflated = classifier::inflate(bytes, kMost);
+  if (!inflated || !inflated->whole) return std::unexpected("its bytes are no whole deflated request");
+  Taker taker(inflated->text);
+  const std::optional<std::string_view> method = taker.text();
+  const std::optional<std::string_view> target = taker.text();
+  std::optional<classifier::Headers> headers = take_headers(taker);
+  if (!method || !target || !headers) return std::unexpected("its head is cut");
+  KeptRequest request;
+  request.method = *method;
+  request.target = *target;
+  request.headers = std::move(*headers);
+  request.body = taker.rest();
+  return request;
 }
 
 }  // namespace ledger

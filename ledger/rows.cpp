@@ -7,6 +7,7 @@
 
 #include "budget/price.h"
 #include "ledger/billed_names.h"
+#include "ledger/binder.h"
 #include "ledger/json_text.h"
 #include "ledger/spend_sums.h"
 
@@ -147,21 +148,6 @@ std::int64_t end_of(const CallRecord& call, const AttemptRow& attempt) {
   const bool told = attempt.ended != std::chrono::system_clock::time_point{};
   return ms_of(told ? attempt.ended : call.ended);
 }
-
-/// Binds one parameter after the other.
-class Binder {
- public:
-  explicit Binder(Statement& statement) : statement_(statement) {}
-  template <typename T>
-  Binder& operator()(const T& value) {
-    statement_.bind(at_++, value);
-    return *this;
-  }
-
- private:
-  Statement& statement_;
-  int at_ = 1;
-};
 
 std::string ended_event(const CallRecord& record, std::int64_t lost_attempts) {
   std::string out;

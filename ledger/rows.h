@@ -55,6 +55,8 @@ class Rows {
   /// With what they were granted.
   std::uint64_t forget_runs(std::int64_t older_than_ms, int most);
   std::uint64_t forget_events(std::int64_t older_than_ms, int most);
+  /// `data`: a JSON object on one line.
+  void event(std::int64_t at_ms, std::string_view type, const std::string& tenant, const std::string& data);
   [[nodiscard]] std::int64_t last_event() const { return last_event_; }
   void committed() { last_committed_ = last_event_; }
   void rolled_back() { last_event_ = last_committed_; }
@@ -68,7 +70,6 @@ class Rows {
   Lost end_lost_attempts(const CallRecord& call, std::vector<Line>& lines, std::int64_t& charged);
   void add(const CallRecord& call, const std::vector<Line>& lines);
   void add_to_run(const std::string& tenant, const std::string& run_id, std::int64_t charged, std::int64_t at_ms);
-  void event(std::int64_t at_ms, std::string_view type, const std::string& tenant, const std::string& data);
 
   Database& database_;
   Statement open_call_, open_attempt_, end_call_, end_attempt_, last_attempt_, lost_attempts_, add_spend_, add_run_,

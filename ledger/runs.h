@@ -12,8 +12,9 @@
 //   cancelled  taken back                                          –
 //
 // A result is written in the transaction that ends the run's call, and only where the fence is that of the last
-// taking: a late owner's is refused. What is written of runs is synced to disk before it is told, whatever
-// store.commit says.
+// taking: a late owner's is refused. A run that failed or died succeeds where a call of its scope is answered later (a
+// replay of its letter): the store does that by itself, with the answer of RunOutcome, or else of OnceOutcome. What is
+// written of runs is synced to disk before it is told, whatever store.commit says.
 
 #include <array>
 #include <cstdint>
@@ -68,6 +69,7 @@ struct TakenRun {
   NewRun run{};  // Its request is null where it cannot be read: `why`.
   int starts = 0;
   int crashes = 0;
+  std::int64_t started_ms = 0;  // For the first time since it was accepted or retried by hand.
   std::string why{};
 };
 
@@ -81,7 +83,7 @@ struct RunOutcome {
   std::string why{};  // For people.
   std::string call_id{};
   int status = 0;  // Of the answer.
-  std::optional<std::int64_t> cost_nano{};
+  std::optional<std::int64_t> cost_nano{};       // Of this call; the store adds them up.
   std::shared_ptr<const StoredAnswer> answer{};  // What a caller would have got; null: nothing.
   std::string webhook_body{};  // To be told where the run has a webhook; empty: its end is not told.
 };
@@ -107,7 +109,8 @@ struct RunsAsk {
 struct RunsPending {
   std::string queue{};
   std::int64_t waiting = 0, running = 0;
-  std::int64_t oldest_ms = 0;  // Since when the oldest waiting one could have begun.
+  std::int64_t oldest_ms = 0;  // Since when the oldest waiting one could have begun; 0: none waits.
+  std::int64_t scheduled = 0;  // Queued, too, but not to begin yet.
 };
 
 /// An end that is still to be told.

@@ -90,3 +90,113 @@ CREATE INDEX grants_by_run ON grants(tenant, run_id) WHERE run_id <> '';
 
 -- How far retention has come: of what was removed from a table, the latest end.
 CREATE TABLE removed (what TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID;
+
+-- What finally failed (ledger/letters.h). A letter's id is that of the call that failed first; its requests, its
+-- history stand apart, so that a list reads little.
+CREATE TABLE dead_letters (
+  id TEXT PRIMARY KEY,
+  scope BLOB NOT NULL,
+  state INTEGER NOT NULL,             -- 0 open, 1 resolved, 2 discarded.
+  arrived_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL, ended_ms INTEGER,
+  expires_ms INTEGER NOT NULL,        -- As retention was when it arrived.
+  retention_ms INTEGER NOT NULL,      -- Its queue's; 0: by store.retention.dead_letters.
+  tenant TEXT NOT NULL, queue TEXT NOT NULL, lane TEXT NOT NULL, run_id TEXT NOT NULL, labels TEXT NOT NULL,
+  key TEXT NOT NULL, run TEXT NOT NULL, route TEXT NOT NULL, upstream TEXT NOT NULL, model TEXT NOT NULL,
+  operation TEXT NOT NULL, class TEXT NOT NULL, code TEXT NOT NULL, fingerprint TEXT NOT NULL, cause_group TEXT NOT NULL,
+  cause TEXT NOT NULL, advice TEXT NOT NULL, version TEXT NOT NULL,
+  call_id TEXT NOT NULL,              -- Of the last failure, and its status.
+  status INTEGER NOT NULL, failures INTEGER NOT NULL, cost_nano INTEGER NOT NULL,
+  revision INTEGER NOT NULL,          -- The newest of its requests.
+  payload INTEGER NOT NULL,           -- 0 kept, 1 left out, 2 no room.
+  bytes INTEGER NOT NULL,             -- Of all revisions, as stored.
+  callers_key INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX dead_letters_open ON dead_letters(scope) WHERE state = 0;
+-- Groups of tens of thousands are counted from this alone.
+CREATE INDEX dead_letters_groups ON dead_letters(cause_group, tenant, queue, class, arrived_ms, last_ms, cost_nano,
+                                                 bytes) WHERE state = 0;
+CREATE INDEX dead_letters_expiry ON dead_letters(expires_ms);
+CREATE INDEX dead_letters_arrival ON dead_letters(arrived_ms) WHERE retention_ms = 0;
+CREATE INDEX dead_letters_by_run_id ON dead_letters(run_id) WHERE run_id <> '';
+CREATE INDEX dead_letters_by_key ON dead_letters(key) WHERE key <> '';
+
+CREATE TABLE letter_steps (
+  letter TEXT NOT NULL, number INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+  what TEXT NOT NULL,                 -- "failed", "edited", "resolved", "discarded".
+  call_id TEXT NOT NULL, class TEXT NOT NULL,
+  detail TEXT NOT NULL,               -- Of "failed" the attempts, a JSON array (ledger/call_detail.h).
+  PRIMARY KEY (letter, number)
+) WITHOUT ROWID;
+
+-- Revision 0 is the request as it came. Bodies as ledger/box.h keeps them.
+CREATE TABLE letter_requests (
+  letter TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (letter, revision)
+);
+
+CREATE TABLE replays (
+  id TEXT PRIMARY KEY,
+  state INTEGER NOT NULL,             -- 0 planned, 1 running, 2 paused, 3 stopped, 4 done, 5 cancelled.
+  created_ms INTEGER NOT NULL, started_ms INTEGER, ended_ms INTEGER,
+  who TEXT NOT NULL, reason TEXT NOT NULL, tenant TEXT NOT NULL, filter TEXT NOT NULL, limits TEXT NOT NULL,
+  digest TEXT NOT NULL, why TEXT NOT NULL, approved_by TEXT NOT NULL, canary_passed INTEGER NOT NULL,
+  -- Sums over its items, kept with them.
+  waiting INTEGER NOT NULL, running INTEGER NOT NULL, resolved INTEGER NOT NULL, dead_again INTEGER NOT NULL,
+  skipped INTEGER NOT NULL, cost_nano INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX replays_created ON replays(created_ms);
+
+CREATE TABLE replay_items (
+  replay TEXT NOT NULL, letter TEXT NOT NULL, revision INTEGER NOT NULL,
+  state INTEGER NOT NULL,             -- 0 waiting, 1 running, 2 resolved, 3 dead again, 4 skipped.
+  why TEXT NOT NULL, call_id TEXT NOT NULL, cost_nano INTEGER NOT NULL,
+  PRIMARY KEY (replay, letter)
+) WITHOUT ROWID;
+CREATE INDEX replay_items_to_do ON replay_items(letter) WHERE state < 2;
+
+CREATE TABLE audit (
+  seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, who TEXT NOT NULL, act TEXT NOT NULL, what TEXT NOT NULL,
+  reason TEXT NOT NULL, count INTEGER NOT NULL
+);
+
+-- Work that was handed over (ledger/runs.h).
+CREATE TABLE runs (
+  id TEXT PRIMARY KEY,
+  scope BLOB NOT NULL, fingerprint BLOB NOT NULL,
+  state INTEGER NOT NULL,             -- 0 queued, 1 running, 2 succeeded, 3 failed, 4 dead, 5 cancelled.
+  tenant TEXT NOT NULL, queue TEXT NOT NULL, lane TEXT NOT NULL, run_id TEXT NOT NULL, labels TEXT NOT NULL,
+  route TEXT NOT NULL, model TEXT NOT NULL, key TEXT NOT NULL, ordering_key TEXT NOT NULL, version TEXT NOT NULL,
+  webhook TEXT NOT NULL,
+  created_ms INTEGER NOT NULL, not_before_ms INTEGER NOT NULL, deadline_ms INTEGER,
+  fence INTEGER NOT NULL DEFAULT 0,   -- Grows with each taking.
+  starts INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
+  lease_ms INTEGER, lease_until_ms INTEGER,
+  started_ms INTEGER, ended_ms INTEGER,
+  class TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '',
+  call_id TEXT NOT NULL DEFAULT '',   -- Of the last call.
+  status INTEGER NOT NULL DEFAULT 0, stream INTEGER NOT NULL DEFAULT 0,
+  cost_nano INTEGER,                  -- Of all its calls of which it is known.
+  has_answer INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX runs_scope ON runs(scope);
+CREATE INDEX runs_queued ON runs(queue, id, not_before_ms, created_ms) WHERE state = 0;
+CREATE INDEX runs_ordered ON runs(queue, tenant, ordering_key, id) WHERE ordering_key <> '' AND state < 2;
+CREATE INDEX runs_later ON runs(not_before_ms) WHERE state = 0;
+CREATE INDEX runs_running ON runs(queue, lease_until_ms, lease_ms) WHERE state = 1;
+CREATE INDEX runs_ended ON runs(ended_ms) WHERE ended_ms IS NOT NULL;
+CREATE INDEX runs_by_run_id ON runs(run_id) WHERE run_id <> '';
+CREATE INDEX runs_by_key ON runs(key) WHERE key <> '';
+
+-- Apart from runs, so that a lease is not renewed through pages of text.
+CREATE TABLE run_bodies (
+  run TEXT NOT NULL,
+  what INTEGER NOT NULL,              -- 0 request, 1 answer.
+  body BLOB NOT NULL, PRIMARY KEY (run, what)
+);
+
+CREATE TABLE webhooks (
+  run TEXT PRIMARY KEY,
+  state INTEGER NOT NULL,             -- 0 waiting, 1 told, 2 dead.
+  tenant TEXT NOT NULL, url TEXT NOT NULL, next_ms INTEGER NOT NULL, attempts INTEGER NOT NULL,
+  body BLOB NOT NULL                  -- Empty once nobody has to tell it any more.
+);
+CREATE INDEX webhooks_due ON webhooks(next_ms) WHERE state = 0;

@@ -14,6 +14,7 @@
 #include "ledger/claims.h"
 #include "ledger/file.h"
 #include "ledger/ops.h"
+#include "ledger/owed.h"
 #include "ledger/rows.h"
 #include "ledger/schema.h"
 #include "ledger/sql.h"
@@ -38,6 +39,11 @@ constexpr milliseconds kReaderBusy{2'000};
 /// How often leases and retention are looked at while nothing happens: with claims that are held, and without.
 constexpr milliseconds kTick{5'000};
 constexpr milliseconds kIdleTick{60'000};
+constexpr milliseconds kRunTick{1'000};  // While runs are held.
+/// So long without a look, or a clock so far from where it should be: nobody can have renewed in time.
+constexpr milliseconds kGap{5'000};
+/// Letters and ends of runs that wait may have so many times the bytes of all else.
+constexpr std::uint64_t kOwedShare = 4;
 constexpr std::int64_t kTidyEveryMs = 60'000;
 constexpr milliseconds kTidyStep{20};  // Between small steps, while there is more to remove.
 constexpr int kTidyRows = 100;
@@ -60,6 +66,11 @@ std::uint64_t size_of(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+SealKeys keys_of(const StoreOptions& options) {
+  if (options.payloads != Payloads::Encrypted) return {};
+  return {options.payload_key, options.old_payload_keys};
+}
+
 }  // namespace
 
 class Store::Impl {
@@ -70,7 +81,8 @@ class Store::Impl {
   void hand_over(Op op);
   void read(std::function<void(Books&)> reading);
   void on_events(std::function<void(std::int64_t)> listener);
-  void configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes);
+  void configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes,
+                 std::uint64_t letters_bytes);
   [[nodiscard]] StoreFigures figures() const;
   bool flush(milliseconds patience);
 
@@ -79,6 +91,7 @@ class Store::Impl {
     Retention retention{};
     milliseconds answers_for{};
     std::uint64_t answers_bytes = 0;
+    std::uint64_t letters_bytes = 0;
   };
 
   // The writer's thread.
@@ -87,13 +100,17 @@ class Store::Impl {
   std::vector<Op> take();
   void commit(std::vector<Op> batch);
   void commit_alone(std::vector<Op> batch);
+  /// `to_disk`: synced whatever options say.
   template <typename Work>
-  void transact(Work work);
+  void transact(Work work, bool to_disk = false);
+  [[nodiscard]] bool is_synced(const Op& op);
+  void sync_as(Commit commit);
   void prepare(Op& op) const;
   void execute(Op& op);
   void tell_committed(std::vector<Op>& batch);
   void put_back(std::vector<Op> batch);
   void fail(const SqlError& error);
+  void look();
   void tidy();
   void checkpoint();
 
@@ -104,6 +121,8 @@ class Store::Impl {
   void tell_given_up();
 
   // With the lock.
+  void count_in(const Op& op);
+  void count_out(const Op& op);
   void shorten();
   void give_up(Op op, const std::string& why);
   [[nodiscard]] std::uint64_t settled() const;
@@ -116,6 +135,10 @@ class Store::Impl {
   Database& database_;
   Rows rows_;
   Claims claims_;
+  Owed owed_;
+  Commit synced_as_;
+  steady_clock::time_point looked_{};
+  std::int64_t looked_ms_ = 0;
   Statement remember_pause_, forget_pause_, remember_grant_;
   bool recovered_ = false;
   std::int64_t told_event_ = 0;
@@ -135,6 +158,8 @@ class Store::Impl {
   std::deque<Op> waiting_{};
   std::size_t urgent_ = 0;  // Of those that wait.
   std::uint64_t waiting_bytes_ = 0;
+  std::size_t owed_waiting_ = 0;  // Of those that wait.
+  std::uint64_t owed_bytes_ = 0;
   std::uint64_t handed_ = 0;                // Since the start.
   std::optional<std::uint64_t> in_hand_{};  // The number of the first of those that are being written.
   std::size_t in_hand_count_ = 0;
@@ -160,6 +185,8 @@ Store::Impl::Impl(StoreOptions options, OpenFile file)
       database_(*file_.database),
       rows_(database_),
       claims_(database_, options_),
+      owed_(database_, options_, rows_),
+      synced_as_(options_.commit),
       remember_pause_(database_, "INSERT OR REPLACE INTO pauses(what, name, until_ms) VALUES (?, ?, ?)"),
       forget_pause_(database_, "DELETE FROM pauses WHERE what = ? AND name = ?"),
       remember_grant_(database_,
@@ -213,11 +240,10 @@ void Store::Impl::hand_over(Op op) {
   {
     const std::scoped_lock lock(mutex_);
     op.number = handed_++;
-    if (in_trouble() && std::holds_alternative<ClaimOp>(op.what)) {
+    if (in_trouble() && is_impatient(op)) {
       given_up_.push_back(std::move(op));
     } else {
-      waiting_bytes_ += op.bytes;
-      if (op.urgent) ++urgent_;
+      count_in(op);
       waiting_.push_back(std::move(op));
       shorten();
     }
@@ -225,14 +251,36 @@ void Store::Impl::hand_over(Op op) {
   for_writer_.notify_one();
 }
 
+void Store::Impl::count_in(const Op& op) {
+  waiting_bytes_ += op.bytes;
+  if (op.urgent) ++urgent_;
+  if (!is_owed(op)) return;
+  ++owed_waiting_;
+  owed_bytes_ += op.bytes;
+}
+
+void Store::Impl::count_out(const Op& op) {
+  waiting_bytes_ -= op.bytes;
+  if (op.urgent) --urgent_;
+  if (!is_owed(op)) return;
+  --owed_waiting_;
+  owed_bytes_ -= op.bytes;
+}
+
 void Store::Impl::shorten() {
-  while (!waiting_.empty() &&
-         (waiting_.size() > options_.most_waiting || waiting_bytes_ > options_.most_waiting_bytes)) {
-    Op op = std::move(waiting_.front());
-    waiting_.pop_front();
-    waiting_bytes_ -= op.bytes;
-    if (op.urgent) --urgent_;
+  const auto give_up_oldest = [&](bool owed) {
+    const auto oldest = std::ranges::find_if(waiting_, [&](const Op& op) { return is_owed(op) == owed; });
+    Op op = std::move(*oldest);
+    count_out(op);
+    waiting_.erase(oldest);
     give_up(std::move(op), "too much waited to be written");
+  };
+  while (waiting_.size() - owed_waiting_ > options_.most_waiting ||
+         waiting_bytes_ - owed_bytes_ > options_.most_waiting_bytes) {
+    give_up_oldest(false);
+  }
+  while (owed_waiting_ > options_.most_waiting || owed_bytes_ / kOwedShare > options_.most_waiting_bytes) {
+    give_up_oldest(true);
   }
 }
 
@@ -247,13 +295,15 @@ void Store::Impl::give_up(Op op, const std::string& why) {
   } else if (const auto* end = std::get_if<EndOp>(&op.what)) {
     ++figures_.lost_endings;
     what = "the ending of call " + end->record.id;
-    if (end->once) abandoned_.emplace_back(end->once->scope, end->once->call_id);
-  } else if (!std::holds_alternative<ClaimOp>(op.what)) {
-    // Claims are answered, so nothing of them is lost.
+    const std::optional<OnceOutcome>& once = end->end.once;
+    if (once) abandoned_.emplace_back(once->scope, once->call_id);
+  } else if (!is_impatient(op)) {
+    // Claims and the like are answered, so nothing of them is lost.
     ++figures_.lost_others;
-    what = "a change of pauses, grants or claims";
+    const auto* work = std::get_if<WorkOp>(&op.what);
+    what = work != nullptr ? std::string{work->what} : "a change of pauses, grants or claims";
   }
-  if (!std::holds_alternative<ClaimOp>(op.what)) figures_.last_loss = what + ": " + why;
+  if (!is_impatient(op)) figures_.last_loss = what + ": " + why;
   given_up_.push_back(std::move(op));
   for_reader_.notify_one();
 }
@@ -269,6 +319,7 @@ void Store::Impl::tell_given_up() {
       answer.kind = ClaimAnswer::Kind::NoStore;
       if (claim->answered) claim->answered(std::move(answer));
     }
+    if (auto* work = std::get_if<WorkOp>(&given.what)) work->tell(false);
     if (given.done) given.done(Written::Lost);
     lock.lock();
   }
@@ -298,6 +349,7 @@ void Store::Impl::write_all() {
     std::vector<Op> batch = take();
     if (!batch.empty()) commit(std::move(batch));
     tell_given_up();
+    look();
     tidy();
     checkpoint();
     const std::scoped_lock lock(mutex_);
@@ -308,6 +360,7 @@ void Store::Impl::write_all() {
 std::vector<Op> Store::Impl::take() {
   std::unique_lock lock(mutex_);
   milliseconds until_look = claims_.holds_any() ? kTick : kIdleTick;
+  if (owed_.runs.holds_any()) until_look = kRunTick;
   if (more_to_remove_ || claims_.over()) until_look = kTidyStep;
   steady_clock::time_point look_at = steady_clock::now() + until_look;
   if (retry_at_) look_at = std::min(look_at, *retry_at_);
@@ -317,6 +370,7 @@ std::vector<Op> Store::Impl::take() {
     if (settings_) {
       options_.retention = settings_->retention;
       claims_.configure(settings_->answers_for, settings_->answers_bytes);
+      owed_.letters.configure(settings_->letters_bytes, settings_->retention.dead_letters.count());
       settings_.reset();
       more_to_remove_ = true;
       return {};
@@ -339,8 +393,7 @@ std::vector<Op> Store::Impl::take() {
   while (!waiting_.empty() && batch.size() < kBatchOps && bytes < kBatchBytes) {
     Op op = std::move(waiting_.front());
     waiting_.pop_front();
-    waiting_bytes_ -= op.bytes;
-    if (op.urgent) --urgent_;
+    count_out(op);
     bytes += op.bytes;
     batch.push_back(std::move(op));
   }
@@ -350,25 +403,30 @@ std::vector<Op> Store::Impl::take() {
 
 /// Also recovery, where the disk refused it at the start.
 template <typename Work>
-void Store::Impl::transact(Work work) {
+void Store::Impl::transact(Work work, bool to_disk) {
   std::uint64_t found = 0;
   try {
+    sync_as(to_disk ? Commit::Disk : options_.commit);
     Transaction transaction(database_, Transaction::Kind::Write);
     if (!recovered_) {
       const std::int64_t now = ms_of(options_.now());
       found = rows_.close_unknown(now);
       claims_.close_unknown(now);
+      owed_.runs.queue_again();
     }
     work();
     transaction.commit();
   } catch (...) {
     rows_.rolled_back();
     claims_.rolled_back();
+    owed_.rolled_back();
     throw;
   }
   recovered_ = true;
   rows_.committed();
   claims_.committed();
+  owed_.committed();
+  bool was_in_trouble = false;
   std::function<void(std::int64_t)> listener;
   {
     const std::scoped_lock lock(mutex_);
@@ -378,20 +436,46 @@ void Store::Impl::transact(Work work) {
     figures_.answers_bytes = claims_.figures().bytes;
     figures_.answers_evicted = claims_.figures().evicted;
     figures_.answers_unreadable = claims_.figures().unreadable;
+    figures_.letters_bytes = static_cast<std::uint64_t>(owed_.letters.figures().bytes);
+    figures_.letters_without = owed_.letters.figures().without;
+    figures_.letters_expired = owed_.letters.figures().expired;
+    figures_.late_results = owed_.runs.late_results();
     figures_.trouble.clear();
+    was_in_trouble = retry_at_.has_value();
     retry_at_.reset();
     backoff_ = kBackoffMin;
     if (rows_.last_event() > told_event_) listener = listener_;
   }
+  if (was_in_trouble) owed_.runs.forbear(ms_of(options_.now()));
   told_event_ = rows_.last_event();
   if (listener) listener(told_event_);
 }
 
+/// Of this connection, and not within a transaction.
+void Store::Impl::sync_as(Commit commit) {
+  if (commit == synced_as_ || in_memory()) return;
+  set_durability(database_, commit);
+  synced_as_ = commit;
+}
+
+bool Store::Impl::is_synced(const Op& op) {
+  if (const auto* work = std::get_if<WorkOp>(&op.what)) return work->synced;
+  const auto* end = std::get_if<EndOp>(&op.what);
+  return end != nullptr && owed_.to_disk(end->end);
+}
+
 /// What takes long and needs no transaction: nobody else can write while one is open.
 void Store::Impl::prepare(Op& op) const {
+  if (const auto* work = std::get_if<WorkOp>(&op.what); work != nullptr && work->prepare) {
+    work->prepare(owed_, ms_of(options_.now()));
+  }
   auto* end = std::get_if<EndOp>(&op.what);
-  if (end == nullptr || !end->once || !end->once->answer || !end->as_stored.empty()) return;
-  end->as_stored = claims_.as_stored(*end->once);
+  if (end == nullptr) return;
+  const CallEnd& with = end->end;
+  if (with.once && with.once->answer && end->as_stored.empty()) end->as_stored = claims_.as_stored(*with.once);
+  if (!end->made.made && (with.letter || with.run)) {
+    end->made = owed_.make(with.letter, with.run, end->record.id, ms_of(options_.now()));
+  }
 }
 
 void Store::Impl::execute(Op& op) {
@@ -402,8 +486,11 @@ void Store::Impl::execute(Op& op) {
     rows_.attempt_ended(ended->call, op.reserved);
   } else if (auto* end = std::get_if<EndOp>(&op.what)) {
     rows_.end(end->record, op.reserved);
-    if (!end->once) return;
-    claims_.end(*end->once, end->as_stored, ms_of(options_.now()));
+    const std::int64_t now = ms_of(options_.now());
+    if (end->end.once) claims_.end(*end->end.once, end->as_stored, now);
+    if (end->end.letter || end->end.run) owed_.call_ended(end->record, end->end, end->made, now);
+  } else if (auto* work = std::get_if<WorkOp>(&op.what)) {
+    work->work(owed_, ms_of(options_.now()));
   } else if (auto* claim = std::get_if<ClaimOp>(&op.what)) {
     claim->answer = claims_.ask(claim->ask);
   } else if (auto* forget = std::get_if<ForgetOp>(&op.what)) {
@@ -432,6 +519,7 @@ void Store::Impl::tell_committed(std::vector<Op>& batch) {
     if (auto* claim = std::get_if<ClaimOp>(&op.what)) {
       if (claim->answered) claim->answered(std::move(claim->answer));
     }
+    if (auto* work = std::get_if<WorkOp>(&op.what)) work->tell(true);
     if (op.done) op.done(Written::Committed);
   }
 }
@@ -440,9 +528,12 @@ void Store::Impl::commit(std::vector<Op> batch) {
   fold(batch);
   try {
     for (Op& op : batch) prepare(op);
-    transact([&] {
-      for (Op& op : batch) execute(op);
-    });
+    const bool to_disk = std::ranges::any_of(batch, [&](const Op& op) { return is_synced(op); });
+    transact(
+        [&] {
+          for (Op& op : batch) execute(op);
+        },
+        to_disk);
     tell_committed(batch);
     {
       const std::scoped_lock lock(mutex_);
@@ -471,7 +562,7 @@ void Store::Impl::commit_alone(std::vector<Op> batch) {
     one.push_back(std::move(batch[i]));
     try {
       prepare(one.front());
-      transact([&] { execute(one.front()); });
+      transact([&] { execute(one.front()); }, is_synced(one.front()));
       tell_committed(one);
     } catch (const SqlError& error) {
       fail(error);
@@ -506,24 +597,22 @@ void Store::Impl::fail(const SqlError& error) {
   backoff_ = std::min(backoff_ * 2, kBackoffMax);
 }
 
-/// In order, before all that came later. Claims cannot wait.
+/// In order, before all that came later. Claims and the like cannot wait.
 void Store::Impl::put_back(std::vector<Op> batch) {
   {
     const std::scoped_lock lock(mutex_);
     for (auto op = batch.rbegin(); op != batch.rend(); ++op) {
-      waiting_bytes_ += op->bytes;
-      if (op->urgent) ++urgent_;
+      count_in(*op);
       waiting_.push_front(std::move(*op));
     }
     in_hand_.reset();
     std::deque<Op> rest;
     for (Op& op : waiting_) {
-      if (!std::holds_alternative<ClaimOp>(op.what)) {
+      if (!is_impatient(op)) {
         rest.push_back(std::move(op));
         continue;
       }
-      waiting_bytes_ -= op.bytes;
-      if (op.urgent) --urgent_;
+      count_out(op);
       given_up_.push_back(std::move(op));
     }
     waiting_ = std::move(rest);
@@ -533,6 +622,16 @@ void Store::Impl::put_back(std::vector<Op> batch) {
 }
 
 // --- keeping order -------------------------------------------------------------------------------------------------
+
+void Store::Impl::look() {
+  const steady_clock::time_point steady = steady_clock::now();
+  const std::int64_t now = ms_of(options_.now());
+  const auto since = std::chrono::duration_cast<milliseconds>(steady - looked_);
+  const bool leapt = now - looked_ms_ > since.count() + kGap.count();
+  if (looked_ms_ != 0 && (since > kGap || leapt)) owed_.runs.forbear(now);
+  looked_ = steady;
+  looked_ms_ = now;
+}
 
 void Store::Impl::tidy() {
   bool probe = false;  // Whether the disk is well again, where no row waits that would tell.
@@ -547,19 +646,22 @@ void Store::Impl::tidy() {
   more_to_remove_ = due;  // Too early after the last step, it is looked at again soon.
   const bool step = due && steady_clock::now() >= next_step_;
   const bool renew = claims_.to_renew(now);
-  if (!step && !renew && !probe) return;
+  const bool sweep = owed_.runs.to_sweep(now);
+  if (!step && !renew && !sweep && !probe) return;
   try {
     bool more = false;
     transact([&] {
       // A commit of nothing would not touch the disk.
       if (probe) database_.run("PRAGMA user_version = " + std::to_string(kSchemaVersion));
       if (renew) claims_.renew(now);
+      if (sweep) owed_.runs.sweep(now);
       if (!step) return;
       const std::int64_t calls = now - options_.retention.calls.count();
       more = rows_.forget_calls(calls, kTidyRows) > 0;
       more = more || rows_.forget_events(now - options_.retention.events.count(), kTidyRows) > 0;
       more = more || rows_.forget_runs(calls, kTidyRows) > 0;
       more = claims_.tidy(now, kTidyRows) || more;
+      more = owed_.tidy(now, options_.retention, kTidyRows) || more;
     });
     if (!step) return;
     more_to_remove_ = more;
@@ -639,7 +741,7 @@ void Store::Impl::keep() {
 // --- reading -------------------------------------------------------------------------------------------------------
 
 void Store::Impl::read_all() {
-  const std::unique_ptr<Books> books = make_books(*reading_from_);
+  const std::unique_ptr<Books> books = make_books(*reading_from_, keys_of(options_));
   std::unique_lock lock(mutex_);
   for (;;) {
     for_reader_.wait(lock, [&] { return !readings_.empty() || !given_up_.empty() || reader_stops_; });
@@ -671,10 +773,11 @@ void Store::Impl::on_events(std::function<void(std::int64_t)> listener) {
   listener_ = std::move(listener);
 }
 
-void Store::Impl::configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes) {
+void Store::Impl::configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes,
+                            std::uint64_t letters_bytes) {
   {
     const std::scoped_lock lock(mutex_);
-    settings_ = Settings{retention, answers_for, answers_bytes};
+    settings_ = Settings{retention, answers_for, answers_bytes, letters_bytes};
   }
   for_writer_.notify_one();
 }
@@ -727,9 +830,10 @@ void Store::attempt_ended(const CallRecord& call) {
   impl_->hand_over(std::move(op));
 }
 
-void Store::end_call(const CallRecord& record, std::optional<OnceOutcome> once, Done done) {
+void Store::end_call(const CallRecord& record, CallEnd end, Done done) {
+  if (end.run && end.run->call_id.empty()) end.run->call_id = record.id;
   Op op;
-  op.what = EndOp{record, std::move(once), {}};
+  op.what = EndOp{record, std::move(end), {}, {}};
   op.done = std::move(done);
   impl_->hand_over(std::move(op));
 }
@@ -767,8 +871,10 @@ void Store::remember_grant(const GrantRow& grant, Done done) {
 
 void Store::read(std::function<void(Books&)> reading) { impl_->read(std::move(reading)); }
 void Store::on_events(std::function<void(std::int64_t)> listener) { impl_->on_events(std::move(listener)); }
-void Store::configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes) {
-  impl_->configure(retention, answers_for, answers_bytes);
+void Store::hand_over(Op op) { impl_->hand_over(std::move(op)); }
+void Store::configure(const Retention& retention, milliseconds answers_for, std::uint64_t answers_bytes,
+                      std::uint64_t letters_bytes) {
+  impl_->configure(retention, answers_for, answers_bytes, letters_bytes);
 }
 StoreFigures Store::figures() const { return impl_->figures(); }
 bool Store::flush(milliseconds patience) { return impl_->flush(patience); }

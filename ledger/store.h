@@ -15,9 +15,13 @@
 //   disk refuses      what waits stays, in order, and is tried again (100 ms, doubling to 5 s); claims are answered
 //                     NoStore at once; figures().trouble says why, until a transaction succeeds (where nothing
 //                     waits, an empty one is tried)
-//   too much waits    the oldest is given up, counted by kind: done(Written::Lost)
+//   too much waits    the oldest is given up, counted by kind: done(Written::Lost). What carries a letter or a run's
+//                     end has bounds of its own, as many and four times the bytes, and outlasts all else
 //   start             the file is checked; attempts that were open become "outcome unknown, possibly billed" and
-//                     their reserved money is charged; claims that were held become Unknown
+//                     their reserved money is charged; claims that were held become Unknown; runs that were
+//                     running are queued again
+//   a lease of a run  is over for another whole lease: the run is queued again. Not while the disk refused, or the
+//                     process stood still, or the clock has leapt: then owners are given one more lease
 //   end               all that waits is written, for at most `flush_for`
 //
 // SQLite today; no word of the interface says so, but Problem's texts.
@@ -115,6 +119,8 @@ struct StoreFigures {
   std::string last_loss{};               // What was given up last, and why.
 };
 
+struct Op;
+
 /// Any thread, all methods. Callbacks run on the store's threads and must not block.
 class Store {
  public:
@@ -147,9 +153,10 @@ class Store {
   /// Without a call of its own: given back, too late, crashed too often, an answer that was there already. False: the
   /// fence was another's, or the store cannot say.
   void end_run(RunOutcome outcome, std::optional<LetterOutcome> letter, std::function<void(bool)> done);
-  /// Of one that is queued. The answer is how it stands then; nothing: no such run of that tenant.
+  /// Of one that is queued. The answer is how it stands then; nothing: no such run of that tenant. While the disk
+  /// refuses it waits. `webhook_body` as in RunOutcome.
   void cancel_run(std::string id, std::string tenant, AuditRow audit,
-                  std::function<void(std::optional<RunState>)> done);
+                  std::function<void(std::optional<RunState>)> done, std::string webhook_body = {});
   /// One that failed or died is queued again; its letter stays open until it succeeds.
   void retry_run(std::string id, std::string tenant, AuditRow audit,
                  std::function<void(std::optional<RunState>)> done);
@@ -160,7 +167,7 @@ class Store {
   // Letters and replays. The text of an error says what is in the way, and the mend.
   template <typename T>
   using Answered = std::function<void(std::expected<T, std::string>)>;
-  /// How many were open and are not any more.
+  /// How many were open and are not any more. Of `ask` its state, page and number are not looked at.
   void discard_letters(LettersAsk ask, AuditRow audit, Answered<std::int64_t> done);
   /// A new revision of its request, made from revision `from`, which must be the newest. The answer is its number.
   void edit_letter(std::string id, std::string tenant, int from, std::shared_ptr<const KeptRequest> request,
@@ -186,6 +193,7 @@ class Store {
   bool flush(std::chrono::milliseconds patience);
 
  private:
+  void hand_over(Op op);
   class Impl;
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

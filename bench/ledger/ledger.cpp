@@ -140,7 +140,7 @@ void one_call(Store& store, Bell& bell, Times& times) {
   bell.wait();
   const auto open = Clock::now();
   finish(call);
-  store.end_call(call, std::nullopt, bell.ringer());
+  store.end_call(call, {}, bell.ringer());
   bell.wait();
   times.open_us.push_back(seconds(open - began) * 1e6);
   times.end_us.push_back(seconds(Clock::now() - open) * 1e6);
@@ -214,7 +214,7 @@ void steady(Store& store, const char* commit, bool with_reader, std::chrono::sec
     store.open_attempt(opening(call, false));
     finish(call);
     const auto handed = Clock::now();
-    store.end_call(call, std::nullopt, [&mutex, &end_us, handed](ledger::Written) {
+    store.end_call(call, {}, [&mutex, &end_us, handed](ledger::Written) {
       const std::scoped_lock lock(mutex);
       end_us.push_back(seconds(Clock::now() - handed) * 1e6);
     });

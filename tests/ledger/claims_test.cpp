@@ -172,7 +172,7 @@ TEST_P(ClaimsTest, a_live_call_keeps_its_claim_beyond_the_lease) {
 TEST_P(ClaimsTest, an_expired_answer_is_as_never_seen_and_goes) {
   for (int i = 0; i < 300; ++i) {
     store_->claim(asking(i, clock_, i), {});
-    store_->end_call(answered(i), outcome(i, i, answer()));
+    store_->end_call(answered(i), {.once = outcome(i, i, answer())});
   }
   ASSERT_TRUE(store_->flush(kPatience));
   EXPECT_EQ(store_->figures().answers, 300U);
@@ -183,7 +183,7 @@ TEST_P(ClaimsTest, an_expired_answer_is_as_never_seen_and_goes) {
 }
 
 TEST_P(ClaimsTest, the_least_recently_used_answers_make_room) {
-  store_->configure({}, std::chrono::hours{24}, 20'000);
+  store_->configure({}, std::chrono::hours{24}, 20'000, 1'000'000);
   std::string noise;
   for (int i = 0; i < 2'000; ++i) noise += static_cast<char>((i * 7919 + i * i * 31) >> 3);
   for (int i = 0; i < 40; ++i) {
@@ -200,7 +200,7 @@ TEST_P(ClaimsTest, the_least_recently_used_answers_make_room) {
 }
 
 TEST_P(ClaimsTest, an_answer_that_is_too_large_for_all_is_not_kept) {
-  store_->configure({}, std::chrono::hours{24}, 1'000);
+  store_->configure({}, std::chrono::hours{24}, 1'000, 1'000'000);
   ASSERT_EQ(ask(1, 1).kind, Kind::Ours);
   std::string noise;
   for (int i = 0; i < 4'000; ++i) noise += static_cast<char>((i * 7919 + i * i * 31) >> 3);

@@ -45,7 +45,7 @@ struct Tell {
     once.scope = digest(i);
     once.call_id = record.id;
     if (i % 2 == 0) once.answer = std::make_shared<const ledger::StoredAnswer>();
-    (*store)->end_call(record, once, tell(i, true));
+    (*store)->end_call(record, {.once = once}, tell(i, true));
     // Some wait for the writer, so that transactions are small and large.
     if (i % 5 == 0) (*store)->flush(kPatience);
   }

@@ -180,7 +180,7 @@ TEST_F(RowsTest, an_attempt_that_ended_is_the_same_rows_in_one_transaction) {
     store_->open_attempt(opening(record, 2, 8'000));
     record.attempts.push_back(attempt(record, 2, 40));
     record.ended = kNoon + 1s;
-    store_->end_call(record, std::nullopt);
+    store_->end_call(record, {});
   }
   ASSERT_TRUE(store_->flush(kPatience));
   EXPECT_EQ(number(path_, "SELECT sum(reserved_nano) FROM attempts WHERE state = 1"), 50 * 15'000);
@@ -225,7 +225,7 @@ TEST_F(RowsTest, absurd_amounts_are_cut_so_that_sums_stay_numbers) {
     for (int n = 1; n <= 2; ++n) record.attempts.push_back(attempt(record, n, INT64_MAX));
     record.cost = record.saved = budget::NanoUsd{INT64_MAX};
     record.ended = kNoon + 1s;
-    store_->end_call(record, std::nullopt);
+    store_->end_call(record, {});
   }
   ASSERT_TRUE(store_->flush(kPatience));
   EXPECT_EQ(store_->figures().failures, 0U);
@@ -250,7 +250,7 @@ TEST_F(RowsTest, an_opening_and_an_ending_in_one_transaction_keep_the_reservatio
   for (int i = 0; i < 50; ++i) {
     const CallRecord record = call(i);
     store_->open_attempt(opening(record, 1, 7'000));
-    store_->end_call(answered(i), std::nullopt);
+    store_->end_call(answered(i), {});
   }
   ASSERT_TRUE(store_->flush(kPatience));
   EXPECT_EQ(number(path_, "SELECT count(*) FROM attempts WHERE reserved_nano = 7000 AND state = 1"), 50);
@@ -352,7 +352,7 @@ TEST_F(RowsTest, old_calls_events_and_runs_go_in_small_steps_and_the_sums_stay) 
   for (int i = 0; i < kCalls; ++i) {
     CallRecord record = answered(i);
     record.run_id = "old";
-    store_->end_call(record, std::nullopt);
+    store_->end_call(record, {});
   }
   store_->remember_grant({ledger::ms_of(kNoon), "acme", "", "old", 500});
   store_->remember_grant({ledger::ms_of(kNoon), "acme", "", "young", 500});

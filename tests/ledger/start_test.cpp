@@ -32,7 +32,7 @@ class StartTest : public testing::Test {
   /// Enough for several pages of each table.
   void fill(int calls) {
     auto store = opened(options());
-    for (int i = 0; i < calls; ++i) store->end_call(answered(i), std::nullopt);
+    for (int i = 0; i < calls; ++i) store->end_call(answered(i), {});
     ASSERT_TRUE(store->flush(kPatience));
   }
   Folder folder_;

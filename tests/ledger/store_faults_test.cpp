@@ -67,7 +67,7 @@ TEST_F(FaultsTest, a_lock_of_another_process_holds_rows_back_and_loses_none) {
   for (int i = 1; i <= 100; ++i) {
     const CallRecord record = call(i);
     store->open_attempt(opening(record));
-    store->end_call(answered(i), std::nullopt, tally.teller());
+    store->end_call(answered(i), {}, tally.teller());
   }
   ASSERT_TRUE(eventually([&] { return !store->figures().trouble.empty(); }));
   EXPECT_NE(store->figures().trouble.find("locked"), std::string::npos) << store->figures().trouble;
@@ -97,7 +97,7 @@ TEST_F(FaultsTest, what_is_too_much_to_wait_is_given_up_oldest_first_and_counted
   for (int i = 1; i <= 100; ++i) {
     const CallRecord record = call(i);
     store->open_attempt(opening(record));
-    store->end_call(answered(i), std::nullopt, tally.teller());
+    store->end_call(answered(i), {}, tally.teller());
   }
   store->remember_pause({.what = "lane", .name = "bulk", .until_ms = {}});
   ASSERT_TRUE(eventually([&] { return store->figures().waiting == 50; }));
@@ -122,7 +122,7 @@ TEST_F(FaultsTest, bytes_are_a_bound_too) {
   for (int i = 1; i <= 100; ++i) {
     CallRecord record = answered(i);
     record.path = std::string(10'000, '/');
-    store->end_call(record, std::nullopt);
+    store->end_call(record, {});
   }
   ASSERT_TRUE(eventually([&] { return store->figures().waiting <= 10; }));
   EXPECT_GE(store->figures().lost_endings, 90U);
@@ -142,7 +142,7 @@ TEST_F(FaultsTest, a_row_that_cannot_be_written_does_not_keep_the_others_back) {
   for (int i = 0; i < 50; ++i) {
     CallRecord record = answered(i);
     if (i == 20) record.model = "poison";
-    store->end_call(record, std::nullopt, tally.teller());
+    store->end_call(record, {}, tally.teller());
   }
   ASSERT_TRUE(store->flush(kPatience));
   EXPECT_EQ(tally.committed, 49);
@@ -165,11 +165,11 @@ TEST_F(FaultsTest, the_claim_of_an_ending_that_was_given_up_is_unknown_when_its_
   once.scope = digest(1);
   once.call_id = id_of(1);
   // Only once the disk is known to refuse is it sure that nothing of what follows is in the writer's hand.
-  store->end_call(answered(9), std::nullopt);
+  store->end_call(answered(9), {});
   ASSERT_TRUE(eventually([&] { return !store->figures().trouble.empty(); }));
-  store->end_call(answered(1), once);
-  store->end_call(answered(2), std::nullopt);
-  store->end_call(answered(3), std::nullopt);
+  store->end_call(answered(1), {.once = once});
+  store->end_call(answered(2), {});
+  store->end_call(answered(3), {});
   ASSERT_TRUE(eventually([&] { return store->figures().lost_endings >= 3; }));
   other.run("COMMIT");
   ASSERT_TRUE(store->flush(kPatience));
@@ -185,7 +185,7 @@ TEST_F(FaultsTest, an_end_in_trouble_takes_no_longer_than_it_may_and_tells_every
   Database other(path_, Database::Open::Write);
   other.run("BEGIN EXCLUSIVE");
   Tally tally;
-  for (int i = 0; i < 20; ++i) store->end_call(answered(i), std::nullopt, tally.teller());
+  for (int i = 0; i < 20; ++i) store->end_call(answered(i), {}, tally.teller());
   store.reset();
   EXPECT_EQ(tally.lost, 20);
 }
@@ -230,7 +230,7 @@ TEST_F(FaultsTest, a_full_disk_is_waited_out) {
   ASSERT_EQ(ended(*store, answered(0)), Written::Committed);
   disk.fill();
   Tally tally;
-  for (int i = 1; i <= 400; ++i) store->end_call(answered(i), std::nullopt, tally.teller());
+  for (int i = 1; i <= 400; ++i) store->end_call(answered(i), {}, tally.teller());
   ASSERT_TRUE(eventually([&] { return !store->figures().trouble.empty(); }));
   EXPECT_NE(store->figures().trouble.find("full"), std::string::npos) << store->figures().trouble;
   EXPECT_EQ(claimed(*store, asking(1, clock_, 1'000)).kind, ClaimAnswer::Kind::NoStore);

@@ -208,7 +208,7 @@ inline ClaimAnswer claimed(Store& store, ClaimAsk ask) {
 
 inline Written ended(Store& store, const CallRecord& record, std::optional<ledger::OnceOutcome> once = {}) {
   Told<Written> told;
-  store.end_call(record, std::move(once), told.teller());
+  store.end_call(record, {.once = std::move(once)}, told.teller());
   const std::optional<Written> written = told.wait();
   EXPECT_TRUE(written) << "the ending was not told";
   return written.value_or(Written::Lost);

@@ -1,0 +1,76 @@
+#pragma once
+// How do runs become rows? The tables runs, run_bodies, webhooks (ledger/runs.h has the states).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ledger/box.h"
+#include "ledger/rows.h"
+#include "ledger/runs.h"
+#include "ledger/sql.h"
+#include "ledger/store.h"
+
+namespace ledger {
+
+/// Works within the transaction that is open and throws SqlError; what it keeps beside the file follows in committed()
+/// or is as before in rolled_back().
+class RunRows {
+ public:
+  RunRows(Database& database, const Box& box, Rows& rows);
+
+  /// `request`: as stored.
+  RunAnswer accept(const NewRun& run, const std::string& request);
+  TakenRun take(const std::string& id, std::int64_t lease_ms, std::int64_t now_ms);
+  /// Those that are not held any more.
+  std::vector<std::string> renew(const std::vector<std::pair<std::string, std::int64_t>>& held, std::int64_t lease_ms,
+                                 std::int64_t now_ms);
+  /// False: it is not running, or by another's fence; that is counted. `answer`: as stored; empty: none.
+  bool end(const RunOutcome& outcome, const std::string& answer, std::int64_t now_ms);
+  /// A run that failed or died, whose job was done all the same.
+  void answered(const Digest& scope, const std::string& call_id, const StoredAnswer* answer, int status,
+                std::optional<std::int64_t> cost_nano, const std::string& webhook_body, std::int64_t now_ms);
+  /// The id of one that failed or died.
+  [[nodiscard]] std::optional<std::string> in_vain(const Digest& scope);
+  std::optional<RunState> cancel(const std::string& id, const std::string& tenant, const std::string& webhook_body,
+                                 std::int64_t now_ms, bool& changed);
+  std::optional<RunState> retry(const std::string& id, const std::string& tenant, std::int64_t now_ms, bool& changed);
+  void webhook_ended(const WebhookRow& row, Store::Telling how);
+  [[nodiscard]] std::optional<NewRun> find(const std::string& id);  // Without its request.
+
+  /// At the start: whoever held these is gone.
+  void queue_again();
+  /// Leases that are over for another whole lease.
+  void sweep(std::int64_t now_ms);
+  [[nodiscard]] bool to_sweep(std::int64_t now_ms) const { return sweep_at_ms_ && now_ms >= *sweep_at_ms_; }
+  [[nodiscard]] bool holds_any() const { return sweep_at_ms_.has_value(); }
+  /// Nobody could renew anything up to now (the disk refused, the process was stopped): owners get a lease's time.
+  void forbear(std::int64_t now_ms);
+  bool expire(std::int64_t older_than_ms, int most);
+
+  void committed();
+  void rolled_back();
+  [[nodiscard]] std::uint64_t late_results() const { return late_; }
+
+ private:
+  struct Row;
+  std::optional<Row> row_of(const std::string& id);
+  void ended(const Row& row, RunState state, std::string_view cls, std::string_view why, std::string_view call_id,
+             int status, std::optional<std::int64_t> cost_nano, const std::string& webhook_body, std::int64_t now_ms);
+  void keep_answer(const std::string& id, const std::string& bytes);
+  void sweep_by(std::int64_t at_ms);
+
+  Database& database_;
+  const Box& box_;
+  Rows& rows_;
+  Statement select_, by_scope_, insert_, body_, keep_body_, drop_body_, take_, renew_, end_, give_back_, webhook_;
+  std::optional<std::int64_t> sweep_at_ms_{}, sweep_before_{};
+  std::int64_t longest_lease_ms_ = 0;
+  std::uint64_t late_ = 0;
+  std::uint64_t late_before_ = 0;
+};
+
+}  // namespace ledger
