@@ -112,7 +112,10 @@ int validate(const Arguments& arguments, Terminal& terminal) {
       refuse_weaker(*old, loaded, cause, file == "-" ? kStandardInput : file);
     }
     if (arguments.has("--strict")) {
-      for (Problem& problem : loaded.problems) problem.severity = Problem::Severity::Error;
+      // What was accepted by its own option stays so.
+      for (Problem& problem : loaded.problems) {
+        if (problem.kind != Problem::Kind::Weaker) problem.severity = Problem::Severity::Error;
+      }
     }
     const std::string name = file.empty() ? "defaults and environment" : file == "-" ? kStandardInput : file;
     for (const Problem& problem : loaded.problems) {

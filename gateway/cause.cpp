@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,8 @@ using ledger::Advice;
 
 constexpr std::size_t kReadMax = 4'096;
 constexpr std::size_t kWordsMax = 200;
-constexpr std::size_t kEchoMin = 24;                // Bytes that message and body share; fewer are chance.
-constexpr std::size_t kBodyRead = 2 * 1024 * 1024;  // Of the body; a millisecond or two.
+constexpr std::size_t kEchoMin = 24;            // Bytes that message and body share; fewer are chance.
+constexpr std::size_t kBodyRead = 1024 * 1024;  // Of the body; a few milliseconds.
 constexpr char kMask = '#';
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -103,7 +104,7 @@ std::vector<bool> echoes(std::string_view message, std::string_view body) {
   std::vector<bool> echoed(message.size(), false);
   body = body.substr(0, kBodyRead);
   if (message.size() < kEchoMin || body.size() < kEchoMin) return echoed;
-  // Rows are looked up by their last eight bytes; what the table has is then compared whole.
+  // Most places of a body are told apart from all rows by eight bytes of theirs.
   constexpr std::size_t kTail = 8;
   const auto slot = [](const char* at) {
     std::uint64_t bytes = 0;
@@ -111,12 +112,19 @@ std::vector<bool> echoes(std::string_view message, std::string_view body) {
     return static_cast<std::size_t>(bytes * 0x9E3779B97F4A7C15ULL >> 48U);
   };
   std::bitset<65'536> known;
-  for (std::size_t end = kEchoMin; end <= message.size(); ++end) known.set(slot(message.data() + end - kTail));
+  std::unordered_set<std::string_view> rows;  // Each is marked once, however often the body has it.
+  for (std::size_t end = kEchoMin; end <= message.size(); ++end) {
+    known.set(slot(message.data() + end - kTail));
+    rows.insert(message.substr(end - kEchoMin, kEchoMin));
+  }
   for (std::size_t end = kEchoMin; end <= body.size(); ++end) {
     if (!known.test(slot(body.data() + end - kTail))) continue;
-    const std::string_view row = body.substr(end - kEchoMin, kEchoMin);
-    for (std::size_t at = message.find(row); at != message.npos; at = message.find(row, at + 1))
+    const auto row = rows.find(body.substr(end - kEchoMin, kEchoMin));
+    if (row == rows.end()) continue;
+    for (std::size_t at = message.find(*row); at != message.npos; at = message.find(*row, at + 1))
       std::fill_n(echoed.begin() + static_cast<std::ptrdiff_t>(at), kEchoMin, true);
+    rows.erase(row);
+    if (rows.empty()) break;
   }
   return echoed;
 }
@@ -299,20 +307,20 @@ Advice advice_for(Class cls, std::string_view code) {
 
 Cause cause_of(const Death& death) {
   Cause cause;
-  cause.words = masked_words(death);
-  if (!says_something(cause.words)) {
-    cause.words = !death.code.empty()          ? std::string{death.code}
-                  : !death.fingerprint.empty() ? "unknown answer " + std::string{death.fingerprint}
-                                               : std::string{classifier::name_of(death.cls)};
-    if (cause.words.size() > kWordsMax) cause.words.resize(kWordsMax);
+  cause.text = masked_words(death);
+  if (!says_something(cause.text)) {
+    cause.text = !death.code.empty()          ? std::string{death.code}
+                 : !death.fingerprint.empty() ? "unknown answer " + std::string{death.fingerprint}
+                                              : std::string{classifier::name_of(death.cls)};
+    if (cause.text.size() > kWordsMax) cause.text.resize(kWordsMax);
     std::ranges::replace_if(
-        cause.words,
+        cause.text,
         [](char c) { return (is_blank(c) && c != ' ') || static_cast<unsigned char>(c) >= 0x80U; },
         kMask);
   }
   Digest digest;
   for (const std::string_view part :
-       {death.queue, classifier::name_of(death.cls), death.code, std::string_view{cause.words}, death.model}) {
+       {death.queue, classifier::name_of(death.cls), death.code, std::string_view{cause.text}, death.model}) {
     digest.add(part);
   }
   constexpr std::size_t kGroupBytes = 8;

@@ -15,7 +15,7 @@ struct Death {
   classifier::Class cls = classifier::Class::Unknown;
   std::string_view code{};         // The provider's own.
   std::string_view message{};      // The provider's, or ours; any bytes. The first 4 KiB count.
-  std::string_view model{};        // As asked; it is no part of the words, but of the group.
+  std::string_view model{};        // As asked; it is no part of the text, but of the group.
   std::string_view fingerprint{};  // Of an answer that no rule knew, else empty.
   /// What was sent. A message that repeats a piece of it shows somebody's prompt, quoted or not.
   std::string_view body{};
@@ -26,8 +26,8 @@ struct Cause {
   /// "Rate limit reached for # in organization # on requests per min (RPM): Limit #": "#" stands for all that differs
   /// from call to call or may be somebody's. Never empty, at most 200 characters, of ASCII. Where there is no
   /// message: the code, or "unknown answer <fingerprint>", or the class.
-  std::string words{};
-  std::string group{};  // 16 hex digits of SHA-256 over queue, class, code, words and model.
+  std::string text{};
+  std::string group{};  // 16 hex digits of SHA-256 over queue, class, code, text and model.
   ledger::Advice advice = ledger::Advice::Replay;
 };
 [[nodiscard]] Cause cause_of(const Death& death);

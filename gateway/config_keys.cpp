@@ -45,8 +45,10 @@ void assign(std::optional<JsonPath>& into, const Value& value) {
 }
 void assign(double& into, const Value& value) { into = value.real; }
 template <typename T>
-requires std::integral<T> || std::is_enum_v<T>
-void assign(T& into, const Value& value) { into = static_cast<T>(value.number); }
+  requires std::integral<T> || std::is_enum_v<T>
+void assign(T& into, const Value& value) {
+  into = static_cast<T>(value.number);
+}
 
 /// put<&Config::retry, &Config::Retry::base>: where the value goes.
 template <auto... members>

@@ -205,6 +205,8 @@ class JsonReader {
       if (!digits()) return false;
     }
     out = text_.substr(begin, at_ - begin);
+    if (out.size() > kLongestNumber)
+      return fail("has a number of more than " + std::to_string(kLongestNumber) + " characters");
     return true;
   }
 

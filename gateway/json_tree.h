@@ -13,8 +13,9 @@
 
 namespace gateway {
 
-inline constexpr std::size_t kDeepestJson = 200;           // Values within each other.
-inline constexpr std::size_t kMostJsonValues = 1'000'000;  // In one text.
+inline constexpr std::size_t kDeepestJson = 200;         // Values within each other.
+inline constexpr std::size_t kMostJsonValues = 500'000;  // In one text.
+inline constexpr std::size_t kLongestNumber = 1'000;     // Characters; what is exact takes time.
 
 struct JsonValue {
   enum class Kind : std::uint8_t { Null, False, True, Number, String, Array, Object };

@@ -30,27 +30,21 @@ constexpr std::array<std::string_view, 29> kParameters = {
     "after",       "before",   "after_id",   "before_id",      "include",      "include[]",
     "purpose",     "pagesize", "page",       "starting_after", "uploadtype",   "language",
     "format",      "version",  "deployment", "region",         "service_tier"};
-// Parts of the names of parameters that say who somebody is: SAS, signed URLs of S3 and GCS, OAuth, and our own
-// guesses.
-constexpr std::array<std::string_view, 19> kTellWho = {"key",
-                                                       "token",
+// Beside is_key_parameter(): what says who somebody is, so that a credential of ours takes its place. Of others
+// whoever asks is told that they are left out.
+constexpr std::array<std::string_view, 12> kTellWho = {"sig",
+                                                       "signature",
                                                        "secret",
-                                                       "sig",
+                                                       "client_secret",
+                                                       "password",
+                                                       "oauth_token",
+                                                       "id_token",
                                                        "auth",
-                                                       "passw",
-                                                       "pwd",
-                                                       "cred",
+                                                       "authorization",
                                                        "session",
-                                                       "cookie",
                                                        "jwt",
-                                                       "bearer",
-                                                       "x-amz",
-                                                       "x-goog",
-                                                       "code",
-                                                       "sas",
-                                                       "upload_id",
-                                                       "account",
-                                                       "ticket"};
+                                                       "credential"};
+constexpr std::array<std::string_view, 2> kSigned = {"x-amz-", "x-goog-"};  // URLs that are signed.
 
 constexpr std::string_view kIssued = "cg_";
 // Letters behind it; fewer are a name. A whole one has 43, and is one even where a letter stands before it.
@@ -134,8 +128,8 @@ bool is_kept(std::string_view pair) {
 
 bool may_hold_key(std::string_view pair) {
   const std::string name = small(decoded(pair.substr(0, pair.find('='))));
-  return is_key_parameter(pair) || holds_issued_key(pair) ||
-         std::ranges::any_of(kTellWho, [&](std::string_view part) { return name.find(part) != name.npos; });
+  return is_key_parameter(name) || holds_issued_key(pair) || std::ranges::find(kTellWho, name) != kTellWho.end() ||
+         std::ranges::any_of(kSigned, [&](std::string_view front) { return name.starts_with(front); });
 }
 
 std::string kept_path(std::string_view path) {

@@ -4,6 +4,7 @@
 
 #include "gateway/cause.h"
 #include "gateway/kept_request.h"
+#include "gateway/unknown_answers.h"
 
 namespace gateway {
 namespace {
@@ -53,15 +54,20 @@ LetterMaker::LetterMaker(const Call& call)
 
 ledger::Letter LetterMaker::make(const CallRecord& record) const {
   const bool tried = !record.attempts.empty();
-  const Cause cause = cause_of({.queue = record.queue,
-                                .cls = record.cls,
-                                .code = tried ? record.attempts.back().code : std::string{record.reason},
-                                .message = tried ? record.attempts.back().detail : std::string{record.reason},
-                                .model = record.model,
-                                .fingerprint = tried ? record.attempts.back().fingerprint : std::string{}});
+  const AttemptRow* last = tried ? &record.attempts.back() : nullptr;
+  const std::vector<std::string> hidden = callers_secrets(headers_, target_);
+  const Cause cause =
+      cause_of({.queue = record.queue,
+                .cls = record.cls,
+                .code = last ? std::string_view{last->code} : record.reason,
+                .message = last ? std::string_view{last->detail} : record.reason,
+                .model = record.model,
+                .fingerprint = last ? std::string_view{last->fingerprint} : std::string_view{},
+                .body = body_ ? std::string_view{*body_} : std::string_view{},
+                .hidden = hidden});
   ledger::Letter letter;
   letter.group = cause.group;
-  letter.cause = cause.words;
+  letter.cause = cause.text;
   letter.advice = cause.advice;
   if (tried) {
     letter.code = record.attempts.back().code;

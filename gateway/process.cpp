@@ -23,6 +23,7 @@
 #include "gateway/admin.h"
 #include "gateway/admission.h"
 #include "gateway/config_files.h"
+#include "gateway/config_keys.h"
 #include "gateway/front.h"
 #include "gateway/health.h"
 #include "gateway/json_out.h"
@@ -412,6 +413,15 @@ class Sidecar {
       if (!told && fresh.config.prices.digests != config().prices.digests) {
         report.changed.push_back(
             {"prices.files", listed(config().prices.digests), listed(fresh.config.prices.digests)});
+      }
+      for (const QueueContract& queue : fresh.config.queues) {
+        const QueueContract& before = contract_of(config(), queue.name);
+        const std::string& file = queue.payload_schema.file;
+        if (before.name == queue.name && before.payload_schema.file == file &&
+            before.payload_schema != queue.payload_schema) {
+          report.changed.push_back(
+              {text_of(Path{"queues", queue.name, "payload_schema"}), file, file + ", other text"});
+        }
       }
       const MoneyToRestore wanted = money_to_restore(&config(), fresh.config, admission_);
       remember_weaker(report);

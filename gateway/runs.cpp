@@ -538,7 +538,7 @@ ledger::LetterOutcome Runs::letter_of(const ledger::NewRun& run, const RunOutcom
   const QueueContract& contract = contract_of(*config_, run.queue);
   ledger::Letter letter;
   letter.group = cause.group;
-  letter.cause = cause.words;
+  letter.cause = cause.text;
   letter.advice = cause.advice;
   letter.request = run.request;
   letter.run = run.id;
@@ -626,7 +626,7 @@ task<void> Runs::tell_one(ledger::WebhookRow row, WallTime first) {
       digest.add(run);
       ledger::Letter dead;
       dead.group = cause.group;
-      dead.cause = cause.words;
+      dead.cause = cause.text;
       dead.advice = cause.advice;
       dead.request = std::move(request);
       dead.run = run;

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::string_view kLine =
     "SELECT id, tenant, queue, lane, run_id, key, run, route, upstream, model, operation, class, code, fingerprint, "
-    "cause_group, cause, advice, version, call_id, state, payload, arrived_ms, last_ms, expires_ms, ended_ms, status, "
-    "failures, revision, cost_nano, bytes, callers_key, labels FROM dead_letters";
+    "cause_group, cause, advice, version, call_id, state, payload, arrived_ms, last_ms, expires_ms, ended_ms, "
+    "status, "
+    "failures, revision, cost_nano, bytes, callers_key, labels, scope FROM dead_letters";
 constexpr int kLabels = 31;
 
 template <std::size_t N>
@@ -23,10 +24,25 @@ std::string name_at(const std::array<std::string_view, N>& names, std::int64_t a
 LetterLine line_of(const Statement& row) {
   LetterLine line;
   int at = 0;
-  for (std::string* text :
-       {&line.id,   &line.tenant,      &line.queue, &line.lane,  &line.run_id, &line.key,     &line.run,
-        &line.route, &line.upstream,   &line.model, &line.operation, &line.cls, &line.code,   &line.fingerprint,
-        &line.group, &line.cause,      &line.advice, &line.version, &line.call_id}) {
+  for (std::string* text : {&line.id,
+                            &line.tenant,
+                            &line.queue,
+                            &line.lane,
+                            &line.run_id,
+                            &line.key,
+                            &line.run,
+                            &line.route,
+                            &line.upstream,
+                            &line.model,
+                            &line.operation,
+                            &line.cls,
+                            &line.code,
+                            &line.fingerprint,
+                            &line.group,
+                            &line.cause,
+                            &line.advice,
+                            &line.version,
+                            &line.call_id}) {
     *text = row.text(at++);
   }
   line.state = name_at(kLetterStateNames, row.number(at++));
@@ -40,7 +56,9 @@ LetterLine line_of(const Statement& row) {
   line.revision = static_cast<int>(row.number(at++));
   line.cost_nano = row.number(at++);
   line.bytes = row.number(at++);
-  line.callers_key = row.number(at++) != 0;
+  line.callers_key = row.number(at) != 0;
+  const std::string_view scope = row.blob(kLabels + 1);
+  std::copy_n(scope.begin(), std::min(scope.size(), line.scope.size()), line.scope.begin());
   return line;
 }
 
@@ -61,14 +79,8 @@ Replay replay_of(const Statement& row) {
   out.created_ms = row.number(at++);
   out.started_ms = row.maybe_number(at++);
   out.ended_ms = row.maybe_number(at++);
-  for (std::string* text : {&out.who,
-                            &out.reason,
-                            &out.tenant,
-                            &out.filter,
-                            &out.limits,
-                            &out.digest,
-                            &out.why,
-                            &out.approved_by}) {
+  for (std::string* text :
+       {&out.who, &out.reason, &out.tenant, &out.filter, &out.limits, &out.digest, &out.why, &out.approved_by}) {
     *text = row.text(at++);
   }
   out.canary_passed = row.number(at++) != 0;
@@ -107,7 +119,8 @@ SqlBooks::Answer<std::optional<LetterDetail>> SqlBooks::letter(std::string_view 
     detail.labels = row.text(kLabels);
     row.reset();
     if (!tenant.empty() && detail.line.tenant != tenant) return std::nullopt;
-    Statement step{db_, "SELECT at_ms, what, call_id, class, detail FROM letter_steps WHERE letter = ? ORDER BY number"};
+    Statement step{db_,
+                   "SELECT at_ms, what, call_id, class, detail FROM letter_steps WHERE letter = ? ORDER BY number"};
     for (step.bind(1, id); step.step();) {
       detail.steps.push_back({step.number(0),
                               std::string{step.text(1)},
@@ -245,8 +258,8 @@ SqlBooks::Answer<std::vector<std::string>> SqlBooks::in_replay(const std::vector
 
 SqlBooks::Answer<std::vector<AuditRow>> SqlBooks::acts(std::int64_t before_seq, std::size_t most) {
   return asked<std::vector<AuditRow>>([&] {
-    Statement row{db_,
-                  "SELECT seq, at_ms, who, act, what, reason, count FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"};
+    Statement row{
+        db_, "SELECT seq, at_ms, who, act, what, reason, count FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"};
     std::vector<AuditRow> rows;
     for (row.bind(1, before_seq <= 0 ? INT64_MAX : before_seq).bind(2, limit_of(most)); row.step();) {
       rows.push_back({row.number(0),

@@ -16,9 +16,21 @@ constexpr std::string_view kLine =
 RunLine line_of(const Statement& row) {
   RunLine line;
   int at = 0;
-  for (std::string* text : {&line.id,           &line.tenant,  &line.queue, &line.lane, &line.run_id,
-                            &line.key,          &line.ordering_key, &line.version, &line.cls, &line.why,
-                            &line.route,        &line.model,   &line.call_id, &line.webhook, &line.labels}) {
+  for (std::string* text : {&line.id,
+                            &line.tenant,
+                            &line.queue,
+                            &line.lane,
+                            &line.run_id,
+                            &line.key,
+                            &line.ordering_key,
+                            &line.version,
+                            &line.cls,
+                            &line.why,
+                            &line.route,
+                            &line.model,
+                            &line.call_id,
+                            &line.webhook,
+                            &line.labels}) {
     *text = row.text(at++);
   }
   line.state = kRunStateNames[static_cast<std::size_t>(
@@ -114,7 +126,8 @@ SqlBooks::Answer<std::vector<WaitingRun>> SqlBooks::waiting_runs(std::string_vie
     for (row.bind(1, queue).bind(2, after).bind(3, before_ms).bind(4, limit_of(most)); row.step();) {
       WaitingRun run;
       int at = 0;
-      for (std::string* text : {&run.id, &run.tenant, &run.queue, &run.lane, &run.ordering_key}) *text = row.text(at++);
+      for (std::string* text : {&run.id, &run.tenant, &run.queue, &run.lane, &run.ordering_key})
+        *text = row.text(at++);
       run.created_ms = row.number(at++);
       run.not_before_ms = row.number(at++);
       run.deadline_ms = row.maybe_number(at++);
@@ -155,8 +168,7 @@ SqlBooks::Answer<std::vector<RunsPending>> SqlBooks::runs_pending(std::int64_t n
       queue.scheduled = queued.number(2);
       queue.oldest_ms = queued.number(3);
     }
-    Statement running{db_,
-                      "SELECT queue, count(*) FROM runs INDEXED BY runs_running WHERE state = 1 GROUP BY queue"};
+    Statement running{db_, "SELECT queue, count(*) FROM runs INDEXED BY runs_running WHERE state = 1 GROUP BY queue"};
     while (running.step()) of(running.text(0)).running = running.number(1);
     return pending;
   });

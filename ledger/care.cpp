@@ -109,8 +109,10 @@ constexpr Orphans kOrphans[] = {
      "dead_letters: rows whose requests are not all there"},
     {"SELECT count(*) FROM dead_letters WHERE (state = 0) <> (ended_ms IS NULL)",
      "dead_letters: open ones with an end, or others without"},
-    {"SELECT (SELECT count(*) FROM letter_steps s WHERE NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.id = s.letter)) "
-     "+ (SELECT count(*) FROM letter_requests r WHERE NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.id = r.letter))",
+    {"SELECT (SELECT count(*) FROM letter_steps s WHERE NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.id = "
+     "s.letter)) "
+     "+ (SELECT count(*) FROM letter_requests r WHERE NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.id = "
+     "r.letter))",
      "letter_steps, letter_requests: rows without their letter"},
     {"SELECT count(*) FROM replay_items i WHERE NOT EXISTS (SELECT 1 FROM replays r WHERE r.id = i.replay)",
      "replay_items: rows without their replay"},

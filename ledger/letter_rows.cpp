@@ -178,8 +178,8 @@ std::optional<std::string> LetterRows::in_the_way(const std::string& id, const s
   Statement row(database_, "SELECT tenant, state, revision, payload FROM dead_letters WHERE id = ?");
   if (!row.bind(1, id).step() || (!tenant.empty() && row.text(0) != tenant)) return "there is no letter " + id;
   if (row.number(1) != static_cast<int>(LetterState::Open)) {
-    return "letter " + id + " is " +
-           std::string{kLetterStateNames[static_cast<std::size_t>(row.number(1))]} + ": only an open one can be edited";
+    return "letter " + id + " is " + std::string{kLetterStateNames[static_cast<std::size_t>(row.number(1))]} +
+           ": only an open one can be edited";
   }
   if (row.number(3) != static_cast<int>(Payload::Kept) || !keeps_) {
     return "letter " + id + " has no request to edit (it was not kept): discard it, and send the job anew";
@@ -197,8 +197,9 @@ std::expected<int, std::string> LetterRows::edit(const std::string& id, const st
   if (std::optional<std::string> why = in_the_way(id, tenant, from)) return std::unexpected(std::move(*why));
   const auto bytes = static_cast<std::int64_t>(request.size());
   if (figures_.bytes + bytes > most_bytes_) {
-    return std::unexpected("there is no room for another request (dead_letters.max_bytes): discard letters that are "
-                           "of no use, or raise it");
+    return std::unexpected(
+        "there is no room for another request (dead_letters.max_bytes): discard letters that are "
+        "of no use, or raise it");
   }
   request_.bind(1, id).bind(2, from + 1).bind_blob(3, std::string_view{request}).run();
   Statement row(database_, "UPDATE dead_letters SET revision = revision + 1, bytes = bytes + ? WHERE id = ?");
@@ -224,7 +225,8 @@ bool LetterRows::expire(std::int64_t now_ms, std::int64_t retention_ms, int most
     }
     rows.reset();
   };
-  Statement by_own(database_, "SELECT id, state, bytes FROM dead_letters WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?");
+  Statement by_own(database_,
+                   "SELECT id, state, bytes FROM dead_letters WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?");
   by_own.bind(1, now_ms).bind(2, most);
   collect(by_own);
   // Retention may have become shorter since they came.

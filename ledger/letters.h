@@ -88,6 +88,7 @@ struct LetterLine {
   std::int64_t cost_nano = 0;  // Lost so far.
   std::int64_t bytes = 0;      // Of the request as stored.
   bool callers_key = false;
+  Digest scope{};
 };
 
 struct LetterGroup {

@@ -48,11 +48,11 @@ struct GrantOp {
 };
 /// Something of letters, replays or runs.
 struct WorkOp {
-  std::string_view what{};                                            // A literal, should it be lost.
-  std::function<void(const Owed&, std::int64_t now_ms)> prepare{};    // Before the transaction, and possibly again.
-  std::function<void(Owed&, std::int64_t now_ms)> work{};             // Within it, and possibly again.
-  std::function<void(bool written)> tell{};                           // After it, or when it is given up.
-  bool waits = false;   // Until the disk takes it; else it is told at once that the disk does not.
+  std::string_view what{};                                          // A literal, should it be lost.
+  std::function<void(const Owed&, std::int64_t now_ms)> prepare{};  // Before the transaction, and possibly again.
+  std::function<void(Owed&, std::int64_t now_ms)> work{};           // Within it, and possibly again.
+  std::function<void(bool written)> tell{};                         // After it, or when it is given up.
+  bool waits = false;  // Until the disk takes it; else it is told at once that the disk does not.
   bool synced = true;
   std::uint64_t bytes = 0;
 };

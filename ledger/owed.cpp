@@ -74,7 +74,11 @@ std::string fresh_id(std::int64_t now_ms) {
 }
 
 Owed::Owed(Database& database, const StoreOptions& options, Rows& rows)
-    : lasting(options.path != ":memory:"), box(options), letters(database, options), runs(database, box, rows), replays(database) {}
+    : lasting(options.path != ":memory:"),
+      box(options),
+      letters(database, options),
+      runs(database, box, rows),
+      replays(database) {}
 
 MadeBefore Owed::make(const std::optional<LetterOutcome>& letter, const std::optional<RunOutcome>& run,
                       const std::string& letter_id, std::int64_t now_ms) const {
@@ -104,7 +108,9 @@ void Owed::call_ended(const CallRecord& record, const CallEnd& end, const MadeBe
   }
   if (!answered) return;
   const bool own = end.run && end.run->answer;
-  const StoredAnswer* answer = own ? end.run->answer.get() : end.once && end.once->answer ? end.once->answer.get() : nullptr;
+  const StoredAnswer* answer = own                            ? end.run->answer.get()
+                               : end.once && end.once->answer ? end.once->answer.get()
+                                                              : nullptr;
   runs.answered(end.letter->scope,
                 record.id,
                 answer,

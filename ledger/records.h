@@ -142,7 +142,8 @@ struct ClaimAsk {
   bool rerun = true;  // Where the answer is Unknown the claim is taken over; else it is left as it is.
 };
 
-/// A request as it can be made again. Without secrets: headers by allow-list, and no part of the query that holds a key.
+/// A request as it can be made again. Without secrets: headers by allow-list, and no part of the query that holds a
+/// key.
 struct KeptRequest {
   std::string method{};
   std::string target{};  // As the worker wrote it: "/openai/v1/chat/completions?x=1".

@@ -43,10 +43,11 @@ ReplayRows::ReplayRows(Database& database)
 
 bool ReplayRows::plan(const Replay& replay, const std::vector<ReplayItem>& items) {
   if (find(database_, replay.id)) return false;
-  Statement insert(database_,
-                   "INSERT INTO replays(id, state, created_ms, started_ms, ended_ms, who, reason, tenant, filter, "
-                   "limits, digest, why, approved_by, canary_passed, waiting, running, resolved, dead_again, skipped, "
-                   "cost_nano) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)");
+  Statement insert(
+      database_,
+      "INSERT INTO replays(id, state, created_ms, started_ms, ended_ms, who, reason, tenant, filter, "
+      "limits, digest, why, approved_by, canary_passed, waiting, running, resolved, dead_again, skipped, "
+      "cost_nano) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)");
   Binder bind(insert);
   bind(replay.id)(static_cast<int>(replay.state))(replay.created_ms)(replay.started_ms)(replay.ended_ms)(replay.who);
   bind(replay.reason)(replay.tenant)(replay.filter)(replay.limits)(replay.digest)(replay.why)(replay.approved_by);

@@ -43,10 +43,11 @@ RunRows::RunRows(Database& database, const Box& box, Rows& rows)
               "version, webhook, created_ms, not_before_ms, deadline_ms, state, fence, starts, crashes, cost_nano, started_ms "
               "FROM runs WHERE id = ?"),
       by_scope_(database, "SELECT id, state, fingerprint FROM runs WHERE scope = ?"),
-      insert_(database,
-              "INSERT INTO runs(id, scope, fingerprint, state, tenant, queue, lane, run_id, labels, route, model, key, "
-              "ordering_key, version, webhook, created_ms, not_before_ms, deadline_ms) "
-              "VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      insert_(
+          database,
+          "INSERT INTO runs(id, scope, fingerprint, state, tenant, queue, lane, run_id, labels, route, model, key, "
+          "ordering_key, version, webhook, created_ms, not_before_ms, deadline_ms) "
+          "VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
       body_(database, "SELECT body FROM run_bodies WHERE run = ? AND what = ?"),
       keep_body_(database, "INSERT OR REPLACE INTO run_bodies(run, what, body) VALUES (?, ?, ?)"),
       drop_body_(database, "DELETE FROM run_bodies WHERE run = ? AND what = ?"),
@@ -177,8 +178,7 @@ void RunRows::keep_answer(const std::string& id, const std::string& bytes) {
 
 bool RunRows::end(const RunOutcome& outcome, const std::string& answer, std::int64_t now_ms) {
   const std::optional<Row> row = row_of(outcome.id);
-  if (!row || row->state != RunState::Running || row->fence != outcome.fence ||
-      outcome.state == RunState::Running) {
+  if (!row || row->state != RunState::Running || row->fence != outcome.fence || outcome.state == RunState::Running) {
     ++late_;
     return false;
   }
@@ -195,7 +195,15 @@ bool RunRows::end(const RunOutcome& outcome, const std::string& answer, std::int
   end_.bind(5, outcome.why).bind(6, call_id).bind(7, outcome.status).bind(8, cost).bind(9, !answer.empty());
   end_.bind(10, outcome.answer && outcome.answer->stream).run();
   keep_answer(outcome.id, answer);
-  ended(*row, outcome.state, outcome.cls, outcome.why, outcome.call_id, outcome.status, cost, outcome.webhook_body, now_ms);
+  ended(*row,
+        outcome.state,
+        outcome.cls,
+        outcome.why,
+        outcome.call_id,
+        outcome.status,
+        cost,
+        outcome.webhook_body,
+        now_ms);
   return true;
 }
 

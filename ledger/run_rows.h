@@ -16,8 +16,8 @@
 
 namespace ledger {
 
-/// Works within the transaction that is open and throws SqlError; what it keeps beside the file follows in committed()
-/// or is as before in rolled_back().
+/// Works within the transaction that is open and throws SqlError; what it keeps beside the file follows in
+/// committed() or is as before in rolled_back().
 class RunRows {
  public:
   RunRows(Database& database, const Box& box, Rows& rows);

@@ -12,9 +12,9 @@
 //   cancelled  taken back                                          –
 //
 // A result is written in the transaction that ends the run's call, and only where the fence is that of the last
-// taking: a late owner's is refused. A run that failed or died succeeds where a call of its scope is answered later (a
-// replay of its letter): the store does that by itself, with the answer of RunOutcome, or else of OnceOutcome. What is
-// written of runs is synced to disk before it is told, whatever store.commit says.
+// taking: a late owner's is refused. A run that failed or died succeeds where a call of its scope is answered later
+// (a replay of its letter): the store does that by itself, with the answer of RunOutcome, or else of OnceOutcome.
+// What is written of runs is synced to disk before it is told, whatever store.commit says.
 
 #include <array>
 #include <cstdint>
@@ -82,7 +82,7 @@ struct RunOutcome {
   std::string cls{};  // "none", or the class.
   std::string why{};  // For people.
   std::string call_id{};
-  int status = 0;  // Of the answer.
+  int status = 0;                                // Of the answer.
   std::optional<std::int64_t> cost_nano{};       // Of this call; the store adds them up.
   std::shared_ptr<const StoredAnswer> answer{};  // What a caller would have got; null: nothing.
   std::string webhook_body{};  // To be told where the run has a webhook; empty: its end is not told.

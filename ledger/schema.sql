@@ -112,9 +112,9 @@ CREATE TABLE dead_letters (
   callers_key INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX dead_letters_open ON dead_letters(scope) WHERE state = 0;
--- Groups of tens of thousands are counted from this alone.
-CREATE INDEX dead_letters_groups ON dead_letters(cause_group, tenant, queue, class, arrived_ms, last_ms, cost_nano,
-                                                 bytes) WHERE state = 0;
+-- Groups of tens of thousands are counted from this alone (state is in it, since else the row would be looked up).
+CREATE INDEX dead_letters_groups ON dead_letters(cause_group, tenant, queue, class, model, arrived_ms, last_ms,
+                                                 cost_nano, bytes, state) WHERE state = 0;
 CREATE INDEX dead_letters_expiry ON dead_letters(expires_ms);
 CREATE INDEX dead_letters_arrival ON dead_letters(arrived_ms) WHERE retention_ms = 0;
 CREATE INDEX dead_letters_by_run_id ON dead_letters(run_id) WHERE run_id <> '';
@@ -178,10 +178,10 @@ CREATE TABLE runs (
   has_answer INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX runs_scope ON runs(scope);
-CREATE INDEX runs_queued ON runs(queue, id, not_before_ms, created_ms) WHERE state = 0;
+CREATE INDEX runs_queued ON runs(queue, id, not_before_ms, created_ms, state) WHERE state = 0;
 CREATE INDEX runs_ordered ON runs(queue, tenant, ordering_key, id) WHERE ordering_key <> '' AND state < 2;
 CREATE INDEX runs_later ON runs(not_before_ms) WHERE state = 0;
-CREATE INDEX runs_running ON runs(queue, lease_until_ms, lease_ms) WHERE state = 1;
+CREATE INDEX runs_running ON runs(queue, lease_until_ms, lease_ms, state) WHERE state = 1;
 CREATE INDEX runs_ended ON runs(ended_ms) WHERE ended_ms IS NOT NULL;
 CREATE INDEX runs_by_run_id ON runs(run_id) WHERE run_id <> '';
 CREATE INDEX runs_by_key ON runs(key) WHERE key <> '';

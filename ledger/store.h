@@ -110,10 +110,10 @@ struct StoreFigures {
   std::uint64_t answers_bytes = 0;
   std::uint64_t answers_evicted = 0;
   std::uint64_t answers_unreadable = 0;  // Stored ones that could not be given: damaged, or their key is gone.
-  std::uint64_t letters_bytes = 0;        // Of open letters' requests, as stored.
-  std::uint64_t letters_without = 0;      // Written without their request, for want of room.
-  std::uint64_t letters_expired = 0;      // Open ones that retention has removed.
-  std::uint64_t late_results = 0;         // Of runs, refused by their fence.
+  std::uint64_t letters_bytes = 0;       // Of open letters' requests, as stored.
+  std::uint64_t letters_without = 0;     // Written without their request, for want of room.
+  std::uint64_t letters_expired = 0;     // Open ones that retention has removed.
+  std::uint64_t late_results = 0;        // Of runs, refused by their fence.
   std::string set_aside{};               // Where a broken file went at the start.
   std::string trouble{};                 // Why nothing can be written now; empty: all is well.
   std::string last_loss{};               // What was given up last, and why.

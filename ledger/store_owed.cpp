@@ -244,8 +244,8 @@ void Store::plan_replay(Replay replay, std::vector<ReplayItem> items, AuditRow a
   hand_over(std::move(op));
 }
 
-void Store::move_replay(std::string id, std::vector<ReplayState> from, ReplayState to, std::string why, AuditRow audit,
-                        Answered<ReplayState> done) {
+void Store::move_replay(std::string id, std::vector<ReplayState> from, ReplayState to, std::string why,
+                        AuditRow audit, Answered<ReplayState> done) {
   using Answer = std::expected<ReplayState, std::string>;
   hand_over(asked(
       "the state of a replay",

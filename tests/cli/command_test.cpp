@@ -255,6 +255,7 @@ TEST_F(Validate, says_what_a_contract_promises_less_than_the_one_that_holds) {
                 ":1:1: error: queues.a.dead_letter.retention: is shorter than before (30d, now 7d); `callgate "
                 "reload --accept-weaker` accepts it\n");
   EXPECT_EQ(callgate({"validate", "--against", old, "--accept-weaker", fresh}).code, 0);
+  EXPECT_EQ(callgate({"validate", "--strict", "--against", old, "--accept-weaker", fresh}).code, 0);
   EXPECT_EQ(callgate({"validate", "--against", fresh, old}).code, 0);
   EXPECT_EQ(callgate({"validate", "--against", fresh + ".missing", old}).code, 3);
 }

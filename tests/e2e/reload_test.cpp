@@ -103,6 +103,30 @@ struct HeldStream {
 constexpr const char* kHeldStreams =
     R"([{"match": {"body_contains": "\"stream\":true"}, "answer": {"stream": [{"say": "hel"}, {"hold": "door"}, {"say": "lo"}]}}])";
 
+// --- Contracts of queues
+
+TEST(Reload, a_contract_that_promises_less_is_refused_whole_unless_that_is_accepted) {
+  const auto kept = [](const std::string& retention) {
+    return "queues: {a: {owner: {team: t}, slo: {oldest_wait: 1m}, dead_letter: {retention: " + retention + "}}}\n";
+  };
+  House house{256, kept("30d")};
+  const std::string path = "queues.a.dead_letter.retention";
+  house.callgate.write_config(config_for(house.provider, 7, kept("7d")));
+  const Response refused = house.admin("POST", "/v1/reload");
+  EXPECT_EQ(refused.status, 422);
+  const Json problem = Json::parse(refused.body).at("problems").at(0);
+  EXPECT_EQ(problem.at("code"), "weaker");
+  EXPECT_EQ(problem.at("path"), path);
+  EXPECT_EQ(house.setting(path), "30d");
+  EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "256") << "all of it or nothing";
+  EXPECT_EQ(house.admin("POST", "/v1/reload?accept_weaker=yes").status, 400);
+  EXPECT_EQ(house.admin("POST", "/v1/reload?accept_weaker=true").status, 200);
+  EXPECT_EQ(house.setting(path), "7d");
+  EXPECT_EQ(house.setting("upstreams.openai.limits.concurrent"), "7");
+  house.callgate.write_config(config_for(house.provider, 7, kept("31d")));
+  EXPECT_EQ(house.admin("POST", "/v1/reload").status, 200) << "more is no question";
+}
+
 // --- Triggers
 
 TEST(Reload, a_hang_up_signal_reads_the_file_again) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -26,7 +28,7 @@ Death death_of(std::string_view message) {
   death.model = "gpt-4o";
   return death;
 }
-std::string words_of(std::string_view message) { return cause_of(death_of(message)).words; }
+std::string words_of(std::string_view message) { return cause_of(death_of(message)).text; }
 
 TEST(Cause, says_what_happened_without_what_differs) {
   struct Case {
@@ -85,14 +87,14 @@ TEST(Cause, says_what_happened_without_what_differs) {
 
 TEST(Cause, has_words_where_there_is_no_message) {
   Death death = death_of("");
-  EXPECT_EQ(cause_of(death).words, "rate_limit_exceeded");
+  EXPECT_EQ(cause_of(death).text, "rate_limit_exceeded");
   death.message = " 429 \n";
-  EXPECT_EQ(cause_of(death).words, "rate_limit_exceeded");
+  EXPECT_EQ(cause_of(death).text, "rate_limit_exceeded");
   death.code = {};
   death.fingerprint = "0123456789ab";
-  EXPECT_EQ(cause_of(death).words, "unknown answer 0123456789ab");
+  EXPECT_EQ(cause_of(death).text, "unknown answer 0123456789ab");
   death.fingerprint = {};
-  EXPECT_EQ(cause_of(death).words, "rate_limited");
+  EXPECT_EQ(cause_of(death).text, "rate_limited");
 }
 
 TEST(Cause, groups_what_died_of_the_same) {
@@ -121,7 +123,7 @@ TEST(Cause, does_not_name_the_model_or_what_is_hidden) {
   death.model = "claude-does-not-exist";
   const std::vector<std::string> hidden = {"Swordfish", "ab"};
   death.hidden = hidden;
-  EXPECT_EQ(cause_of(death).words, "model: # is unknown to # and Sword and fishy");
+  EXPECT_EQ(cause_of(death).text, "model: # is unknown to # and Sword and fishy");
 }
 
 TEST(Cause, shows_nothing_of_a_prompt_that_is_echoed_without_quotes) {
@@ -129,10 +131,28 @@ TEST(Cause, shows_nothing_of_a_prompt_that_is_echoed_without_quotes) {
   Death death = death_of("Invalid prompt: my sister hides the gold below the oak is flagged by policy");
   const std::string body = R"({"messages":[{"content":")" + prompt + R"("}]})";
   death.body = body;
-  EXPECT_EQ(cause_of(death).words, "Invalid prompt: # is flagged by policy");
+  EXPECT_EQ(cause_of(death).text, "Invalid prompt: # is flagged by policy");
   death.body = R"({"messages":[{"content":"the gold below"}]})";
-  EXPECT_EQ(cause_of(death).words, "Invalid prompt: my sister hides the gold below the oak is flagged by policy")
+  EXPECT_EQ(cause_of(death).text, "Invalid prompt: my sister hides the gold below the oak is flagged by policy")
       << "a few words in common are chance";
+}
+
+TEST(Cause, takes_no_long_time_for_a_message_made_to_take_one) {
+  const std::string message(4'096, 'a');
+  const std::string body(4'000'000, 'a');
+  std::string mixed;
+  while (mixed.size() < 4'096) mixed += "word " + std::to_string(mixed.size()) + " ";
+  std::string repeated;
+  while (repeated.size() < 4'000'000) repeated += mixed;
+  const std::string quotes(4'096, '<');
+  const auto began = std::chrono::steady_clock::now();
+  for (const auto& [said, sent] :
+       {std::pair{&message, &body}, {&mixed, &repeated}, {&mixed, &body}, {&quotes, &body}}) {
+    Death death = death_of(*said);
+    death.body = *sent;
+    EXPECT_FALSE(cause_of(death).text.empty());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{5}) << "it was hours, or milliseconds";
 }
 
 TEST(Cause, gives_an_advice_by_class) {
@@ -186,14 +206,14 @@ TEST(Cause, keeps_ids_keys_and_numbers_of_the_corpus_to_itself) {
     const Cause cause = cause_of(death_of(message));
     SCOPED_TRACE(message);
     ++seen;
-    all.insert(cause.words);
-    EXPECT_FALSE(cause.words.empty());
-    EXPECT_LE(cause.words.size(), 200u);
-    for (const char c : cause.words) EXPECT_TRUE(c >= ' ' && c < '\x7f') << cause.words;
-    if (cause.words == "rate_limit_exceeded") continue;
-    EXPECT_EQ(cause.words.find_first_of("0123456789@\"`{}"), std::string::npos) << cause.words;
+    all.insert(cause.text);
+    EXPECT_FALSE(cause.text.empty());
+    EXPECT_LE(cause.text.size(), 200u);
+    for (const char c : cause.text) EXPECT_TRUE(c >= ' ' && c < '\x7f') << cause.text;
+    if (cause.text == "rate_limit_exceeded") continue;
+    EXPECT_EQ(cause.text.find_first_of("0123456789@\"`{}"), std::string::npos) << cause.text;
     for (const char* never : {"org-", "req_", "sk-", "http", "WXYZ", "abcd", "deadbeef"})
-      EXPECT_EQ(cause.words.find(never), std::string::npos) << cause.words;
+      EXPECT_EQ(cause.text.find(never), std::string::npos) << cause.text;
   }
   EXPECT_GT(seen, 100);
   EXPECT_GT(all.size(), 80u) << "words that are told apart by nothing are of no use";

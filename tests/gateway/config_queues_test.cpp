@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "gateway/config.h"
@@ -179,6 +180,47 @@ TEST(ConfigQueues, can_be_set_by_variables) {
                               {.environment = {{"CALLGATE_QUEUES__WEB_SEARCH__CONCURRENCY__MAX", "3"}}});
   EXPECT_EQ(problems_of(loaded), "");
   EXPECT_EQ(contract_of(loaded.config, "Web-Search").concurrency.max, 3);
+}
+
+/// The chapter about contracts in docs/queues.md.
+std::string chapter() {
+  std::ifstream file{std::string{PROJECT_ROOT} + "/docs/queues.md"};
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  const std::size_t begin = text.find("## Queue contracts");
+  EXPECT_NE(begin, std::string::npos);
+  return text.substr(begin, text.find("\n## ", begin) - begin);
+}
+
+TEST(QueuesPage, shows_a_contract_that_is_accepted) {
+  const std::string page = chapter();
+  const std::size_t begin = page.find("```yaml\n") + 8;
+  std::string sample = page.substr(begin, page.find("```", begin) - begin);
+  const std::string file = "schemas/invoice-extract.v3.json";
+  sample.replace(sample.find(file), file.size(), kSchema);
+  const Loaded loaded = parse(sample);
+  EXPECT_EQ(problems_of(loaded), "");
+  EXPECT_EQ(contract_of(loaded.config, "invoice-extract").replay.max_rate, 5);
+}
+
+TEST(QueuesPage, names_every_keyword_of_the_schemas_and_every_key_of_a_contract) {
+  const std::string page = chapter();
+  const auto schema = JsonSchema::read(R"({"pattern": "x"})");
+  ASSERT_FALSE(schema);
+  const std::string message = schema.error()[0].message;
+  const std::string begin = "known are: ";
+  std::size_t count = 0;
+  for (std::size_t at = message.find(begin) + begin.size(); at < message.size(); ++count) {
+    const std::size_t end = std::min(message.find(", ", at), message.size());
+    const std::string word = message.substr(at, end - at);
+    EXPECT_NE(page.find("`" + word + "`"), std::string::npos) << word;
+    at = end + 2;
+  }
+  EXPECT_EQ(count, 26U);
+  for (const Key& key : config_keys()) {
+    if (!key.path.starts_with("queues.*.")) continue;
+    const std::string_view last = key.path.substr(key.path.rfind('.') + 1);
+    EXPECT_NE(page.find(last), std::string::npos) << key.path;
+  }
 }
 
 TEST(Rates, are_per_second_whatever_their_unit) {

@@ -219,7 +219,7 @@ std::string doubling(int definitions, std::string_view word) {
 
 TEST(JsonSchema, that_would_take_for_ever_ends_soon_and_says_so) {
   std::string wide = "[";
-  for (int i = 0; i < 200'000; ++i) wide += "{\"a\":1},";
+  for (int i = 0; i < 60'000; ++i) wide += "{\"a\":1},";
   wide += "0]";
   const struct {
     std::string schema;

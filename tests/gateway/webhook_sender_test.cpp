@@ -19,7 +19,8 @@ std::string port_of(const std::string& url) { return url.substr(url.rfind(':') +
 class WebhookSenderTest : public CurlUpstreamTest {
  protected:
   task<void> send_into(Webhook webhook, WebhookResult& result, TimePoint until) {
-    result = co_await send_webhook(*upstream, std::move(webhook), WallTime{}, until, signal);
+    const WallTime wall_now{};
+    result = co_await send_webhook(*upstream, std::move(webhook), wall_now, until, signal);
   }
   WebhookResult send(std::string url, Hosts allow, std::chrono::milliseconds limit = kPatience,
                      const std::string& ca_file = {}) {

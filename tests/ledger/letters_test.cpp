@@ -5,9 +5,9 @@
 
 #include <sqlite3.h>
 
+#include "ledger/file.h"
 #include "ledger/letter_rows.h"
 #include "ledger/owed.h"
-#include "ledger/file.h"
 #include "tests/ledger/owed_support.h"
 
 namespace store_test {
@@ -24,6 +24,7 @@ TEST_F(LettersTest, a_failure_with_a_letter_and_none_open_makes_one_whose_id_is_
   EXPECT_EQ(line.lane, "bulk");
   EXPECT_EQ(line.run_id, "job-7");
   EXPECT_EQ(line.key, "job-1");
+  EXPECT_EQ(line.scope, digest(1));
   EXPECT_EQ(line.route, "openai");
   EXPECT_EQ(line.upstream, "openai");
   EXPECT_EQ(line.model, "gpt-4o");
@@ -282,9 +283,9 @@ TEST_F(LettersTest, a_tenant_sees_its_own_alone) {
     const bool listed = !letters(ask).empty();
     const bool grouped =
         !asked<std::vector<ledger::LetterGroup>>([&](Books& books) { return books.letter_groups(ask); }).empty();
-    const bool found =
-        asked<std::optional<ledger::LetterDetail>>([&](Books& books) { return books.letter(id_of(1), tenant); })
-            .has_value();
+    const bool found = asked<std::optional<ledger::LetterDetail>>([&](Books& books) {
+                         return books.letter(id_of(1), tenant);
+                       }).has_value();
     EXPECT_EQ(listed, grouped);
     EXPECT_EQ(listed, found);
     return !listed;
@@ -333,7 +334,8 @@ TEST_F(LettersTest, each_condition_of_a_filter_holds_and_pages_follow_ids) {
               ask.after = id_of(8);
             }),
             "76");
-  const auto pending = asked<std::vector<ledger::LettersPending>>([](Books& books) { return books.letters_pending(); });
+  const auto pending =
+      asked<std::vector<ledger::LettersPending>>([](Books& books) { return books.letters_pending(); });
   std::string told;
   for (const auto& row : pending) told += row.cls + "/" + row.queue + "=" + std::to_string(row.count) + " ";
   EXPECT_EQ(told, "auth/mails=4 auth/reports=1 rate_limited/mails=4 ");
@@ -402,8 +404,9 @@ TEST_F(LettersTest, figures_are_as_before_where_a_transaction_is_rolled_back) {
   ASSERT_EQ(fail(1, letter(1)), Written::Committed);
   const std::uint64_t bytes = store_->figures().letters_bytes;
   Database(path_, Database::Open::Write)
-      .run("CREATE TRIGGER poison BEFORE INSERT ON letter_steps WHEN new.class = 'auth' BEGIN SELECT raise(ABORT, "
-           "'no'); END");
+      .run(
+          "CREATE TRIGGER poison BEFORE INSERT ON letter_steps WHEN new.class = 'auth' BEGIN SELECT raise(ABORT, "
+          "'no'); END");
   reopen();
   ASSERT_EQ(end(failure(2, classifier::Class::Auth), {.letter = letter(2)}), Written::Lost);
   ASSERT_EQ(end(answered(3), {}), Written::Committed);
@@ -471,23 +474,24 @@ TEST_F(LettersTest, replays_keep_sums_of_their_items_and_move_only_from_where_th
   EXPECT_EQ(plan(), true);
   EXPECT_EQ(plan(), false) << "it was planned before";
   const auto in_replay = [&] {
-    return asked<std::vector<std::string>>(
-        [](Books& books) { return books.in_replay({id_of(1), id_of(2), id_of(4), id_of(5)}); });
+    return asked<std::vector<std::string>>([](Books& books) {
+      return books.in_replay({id_of(1), id_of(2), id_of(4), id_of(5)});
+    });
   };
   EXPECT_EQ(in_replay(), std::vector<std::string>{});
   EXPECT_EQ(answered_by<bool>(
                 [&](auto done) { store_->approve_replay(replay.id, "boss", act("dead.approve", replay.id), done); }),
             true);
   const auto move = [&](std::vector<ledger::ReplayState> from, ledger::ReplayState to, const std::string& why = "") {
-    return answered_by<ledger::ReplayState>([&](auto done) {
-      store_->move_replay(replay.id, from, to, why, act("replay.start", replay.id), done);
-    });
+    return answered_by<ledger::ReplayState>(
+        [&](auto done) { store_->move_replay(replay.id, from, to, why, act("replay.start", replay.id), done); });
   };
   using State = ledger::ReplayState;
   EXPECT_EQ(move({State::Planned}, State::Running), State::Running);
   EXPECT_EQ(move({State::Planned}, State::Running), State::Running) << "a second start changes nothing";
   EXPECT_EQ(in_replay(), (std::vector<std::string>{id_of(1), id_of(2)}));
-  EXPECT_FALSE(answered_by<bool>([&](auto done) { store_->approve_replay(replay.id, "x", act("dead.approve"), done); }));
+  EXPECT_FALSE(
+      answered_by<bool>([&](auto done) { store_->approve_replay(replay.id, "x", act("dead.approve"), done); }));
   ledger::ReplayItem done = items[3];
   done.state = ledger::ItemState::Running;
   store_->replay_item(replay.id, done);
@@ -502,8 +506,8 @@ TEST_F(LettersTest, replays_keep_sums_of_their_items_and_move_only_from_where_th
   ASSERT_TRUE(store_->flush(kPatience));
   EXPECT_EQ(move({State::Running}, State::Stopped, "auth"), State::Stopped);
   reopen();
-  const auto found = asked<std::optional<ledger::Replay>>(
-      [&](Books& books) { return books.replay(replay.id, "acme"); });
+  const auto found =
+      asked<std::optional<ledger::Replay>>([&](Books& books) { return books.replay(replay.id, "acme"); });
   ASSERT_TRUE(found);
   EXPECT_EQ(found->state, State::Stopped);
   EXPECT_EQ(found->why, "auth");

@@ -37,7 +37,8 @@ inline std::shared_ptr<const ledger::StoredAnswer> an_answer(const std::string& 
 }
 
 /// Ended with a failure of that class.
-inline CallRecord failure(int number, classifier::Class cls = classifier::Class::RateLimited, std::int64_t cost = 300) {
+inline CallRecord failure(int number, classifier::Class cls = classifier::Class::RateLimited,
+                          std::int64_t cost = 300) {
   CallRecord record = answered(number, cost);
   record.outcome = ledger::Outcome::Failed;
   record.status = 429;

@@ -2,6 +2,7 @@
 
 #include "ledger/runs.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -16,9 +17,8 @@ class RunsTest : public OwedTest {
  protected:
   /// The sweep works when something is written; what it did is seen in the file.
   bool swept(const std::string& id, RunState state) {
-    return eventually([&] {
-      return number(path_, "SELECT state FROM runs WHERE id = '" + id + "'") == static_cast<int>(state);
-    });
+    return eventually(
+        [&] { return number(path_, "SELECT state FROM runs WHERE id = '" + id + "'") == static_cast<int>(state); });
   }
   std::int64_t events() { return number(path_, "SELECT count(*) FROM events WHERE type = 'run.ended'"); }
 };
@@ -70,8 +70,8 @@ TEST_F(RunsTest, a_result_is_written_with_the_end_of_its_call_and_told) {
   EXPECT_EQ(line.ended_ms, now());
   EXPECT_TRUE(line.has_answer);
   EXPECT_EQ(line.webhook_state, "waiting");
-  const auto answer = asked<std::shared_ptr<const ledger::StoredAnswer>>(
-      [](Books& books) { return books.run_answer(id_of(1)); });
+  const auto answer =
+      asked<std::shared_ptr<const ledger::StoredAnswer>>([](Books& books) { return books.run_answer(id_of(1)); });
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->body, "the answer");
   EXPECT_EQ(answer->status, 201);
@@ -189,8 +189,7 @@ TEST_F(RunsTest, what_a_killed_process_held_is_queued_again_and_counted) {
   const TakenRun again = take(id_of(1));
   EXPECT_EQ(again.crashes, 0);
   EXPECT_EQ(letters().size(), 1U);
-  ASSERT_EQ(end(answered(20),
-                {.letter = made_good(1), .run = outcome(id_of(1), again.fence, RunState::Succeeded)}),
+  ASSERT_EQ(end(answered(20), {.letter = made_good(1), .run = outcome(id_of(1), again.fence, RunState::Succeeded)}),
             Written::Committed);
   EXPECT_EQ(letters().size(), 0U);
   EXPECT_EQ(asked<std::vector<ledger::AuditRow>>([](Books& books) { return books.acts(0, 10); }).size(), 1U);
@@ -207,8 +206,7 @@ TEST_F(RunsTest, one_given_back_waits_for_its_time_and_adds_up_what_its_calls_co
   EXPECT_EQ(run_of(id_of(1)).state, "queued");
   EXPECT_EQ(events(), 0);
   const auto waiting = [&](std::int64_t at, const std::string& queue = "mails") {
-    return asked<std::vector<ledger::WaitingRun>>(
-               [&](Books& books) { return books.waiting_runs(queue, at, "", 10); })
+    return asked<std::vector<ledger::WaitingRun>>([&](Books& books) { return books.waiting_runs(queue, at, "", 10); })
         .size();
   };
   EXPECT_EQ(waiting(now()), 0U);
@@ -221,7 +219,8 @@ TEST_F(RunsTest, one_given_back_waits_for_its_time_and_adds_up_what_its_calls_co
   ASSERT_EQ(accept(new_run(2, 2)).kind, Kind::Accepted);
   ASSERT_EQ(accept(new_run(3, 3)).kind, Kind::Accepted);
   ASSERT_TRUE(take(id_of(3)).taken);
-  const auto pending = asked<std::vector<ledger::RunsPending>>([&](Books& books) { return books.runs_pending(now()); });
+  const auto pending =
+      asked<std::vector<ledger::RunsPending>>([&](Books& books) { return books.runs_pending(now()); });
   ASSERT_EQ(pending.size(), 1U);
   EXPECT_EQ(pending[0].queue, "mails");
   EXPECT_EQ(pending[0].waiting, 1);
@@ -244,7 +243,8 @@ TEST_F(RunsTest, the_replay_of_its_letter_makes_a_dead_run_succeed) {
     ASSERT_TRUE(take(id_of(i)).taken);
     LetterOutcome with = letter(i);
     with.letter->run = id_of(i);
-    ASSERT_EQ(end(failure(10 + i), {.letter = with, .run = outcome(id_of(i), 1, RunState::Dead)}), Written::Committed);
+    ASSERT_EQ(end(failure(10 + i), {.letter = with, .run = outcome(id_of(i), 1, RunState::Dead)}),
+              Written::Committed);
   }
   EXPECT_EQ(run_of(id_of(1)).state, "dead");
   EXPECT_EQ(letter_of(id_of(11)).line.run, id_of(1));
@@ -261,8 +261,8 @@ TEST_F(RunsTest, the_replay_of_its_letter_makes_a_dead_run_succeed) {
   EXPECT_EQ(line.state, "succeeded");
   EXPECT_EQ(line.call_id, id_of(21));
   EXPECT_EQ(line.cost_nano, 1'000);
-  const auto answer = asked<std::shared_ptr<const ledger::StoredAnswer>>(
-      [](Books& books) { return books.run_answer(id_of(1)); });
+  const auto answer =
+      asked<std::shared_ptr<const ledger::StoredAnswer>>([](Books& books) { return books.run_answer(id_of(1)); });
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->body, "at last");
   EXPECT_EQ(letter_of(id_of(11)).line.state, "resolved");
@@ -298,8 +298,7 @@ TEST_F(RunsTest, F40_an_end_waits_for_the_disk_and_its_lease_is_not_swept_meanwh
   LetterOutcome with = letter(1);
   with.letter->run = id_of(1);
   Told<Written> told;
-  store_->end_call(
-      failure(10), {.letter = with, .run = outcome(id_of(1), 1, RunState::Dead)}, told.teller());
+  store_->end_call(failure(10), {.letter = with, .run = outcome(id_of(1), 1, RunState::Dead)}, told.teller());
   EXPECT_EQ(renew({{id_of(2), 1}}), std::vector<std::string>{}) << "nobody else has it";
   EXPECT_FALSE(told.wait(0ms));
   clock_.forward(3s);
@@ -382,13 +381,14 @@ TEST_F(RunsTest, questions_are_quick_with_a_hundred_thousand) {
     EXPECT_EQ(found[99].id, "000000000996");
   });
   measured("waiting_runs of a queue without one", [&] {
-    EXPECT_EQ(asked<std::vector<ledger::WaitingRun>>(
-                  [](Books& books) { return books.waiting_runs("queue-1", -1, "", 100); })
-                  .size(),
+    EXPECT_EQ(asked<std::vector<ledger::WaitingRun>>([](Books& books) {
+                return books.waiting_runs("queue-1", -1, "", 100);
+              }).size(),
               0U);
   });
   measured("runs_pending", [&] {
-    const auto found = asked<std::vector<ledger::RunsPending>>([](Books& books) { return books.runs_pending(1'000); });
+    const auto found =
+        asked<std::vector<ledger::RunsPending>>([](Books& books) { return books.runs_pending(1'000); });
     ASSERT_EQ(found.size(), 5U);
     EXPECT_EQ(found[0].waiting, 10'000);
     EXPECT_EQ(found[0].scheduled, 10'000);
@@ -424,7 +424,9 @@ TEST_F(RunsTest, random_acts_end_as_a_small_model_says) {
       case 0: {
         const RunAnswer told = accept(new_run(scope, scope));
         EXPECT_EQ(told.kind, model.there ? Kind::Same : Kind::Accepted);
-        if (model.there) EXPECT_EQ(told.state, model.state);
+        if (model.there) {
+          EXPECT_EQ(told.state, model.state);
+        }
         model.there = true;
         break;
       }
