@@ -405,24 +405,30 @@ task<void> Runs::make_it(Making& one) {
   terms.give_up_at = first + contract.retry.max_elapsed;
   if (run.deadline_ms) terms.deadline = moment(*run.deadline_ms);
 
+  // Named, since g++ 12 destroys an aggregate temporary beside a co_await twice.
+  std::optional<RunOutcome> without;
+  Class cls = Class::None;
   if (one.cancelled) {
-    co_await end(terms, run_cancelled(terms, now), run, Class::Cancelled);
+    cls = Class::Cancelled;
+    without = run_cancelled(terms, now);
   } else if (one.signal.stopped() || draining_) {
-    co_await end(terms, run_given_back(terms, "callgate was shutting down", now), run, Class::None);
+    without = run_given_back(terms, "callgate was shutting down", now);
   } else if (taken->crashes >= kMostCrashes) {
     say(Level::Error,
         "run_crashed",
         "a run was under way each of three times that this process ended without a word; it is not begun again",
         {{"run", run.id}, {"tenant", run.tenant}, {"queue", run.queue}, {"starts", taken->starts - 1}});
-    co_await end(terms,
-                 run_dead(terms, Class::Crash, "it was under way at the end of three processes that crashed", now),
-                 run,
-                 Class::Crash);
+    cls = Class::Crash;
+    without = run_dead(terms, cls, "it was under way at the end of three processes that crashed", now);
   } else if (terms.deadline && *terms.deadline <= now) {
-    co_await end(
-        terms, run_dead(terms, Class::Timeout, "its deadline passed before it was begun", now), run, Class::Timeout);
+    cls = Class::Timeout;
+    without = run_dead(terms, cls, "its deadline passed before it was begun", now);
   } else if (!run.request) {
-    co_await end(terms, run_dead(terms, Class::Internal, taken->why, now), run, Class::Internal);
+    cls = Class::Internal;
+    without = run_dead(terms, cls, taken->why, now);
+  }
+  if (without) {
+    co_await end(terms, std::move(*without), run, cls);
   } else {
     const std::int64_t since = std::max(run.created_ms, run.not_before_ms);
     if (taken->starts == 1) metrics_.run_began(run.queue, std::max(milliseconds{ms_of(now) - since}, milliseconds{0}));
@@ -486,18 +492,22 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
   }
   if (one.lost) co_return;
   const RunMoment then{.now = now, .roll = runtime_.roll(), .cancelled = one.cancelled};
+  RunOutcome outcome;
+  Class cls = Class::Cancelled;
   if (hold->playing) {
-    co_await end(terms, run_cancelled(terms, now), run, Class::Cancelled);
+    outcome = run_cancelled(terms, now);
   } else if (!done) {
     // What was right when it was accepted is not any more: its upstream, its tenant or its credential is gone.
-    co_await end(terms, run_dead(terms, Class::LocalRequest, done.error().message, now), run, Class::LocalRequest);
+    cls = Class::LocalRequest;
+    outcome = run_dead(terms, cls, done.error().message, now);
   } else if (collector->too_large()) {
-    co_await end(
-        terms, run_dead(terms, Class::TooLarge, "its answer is larger than 64 MiB", now), run, Class::TooLarge);
+    cls = Class::TooLarge;
+    outcome = run_dead(terms, cls, "its answer is larger than 64 MiB", now);
   } else {
-    const Class cls = done->cls;
-    co_await end(terms, end_of_run(terms, *done, collector->stored(*done), then), run, cls);
+    cls = done->cls;
+    outcome = end_of_run(terms, *done, collector->stored(*done), then);
   }
+  co_await end(terms, std::move(outcome), run, cls);
 }
 
 task<void> Runs::end(const RunTerms& terms, RunOutcome outcome, const ledger::NewRun& run, Class cls) {

@@ -143,6 +143,13 @@ Json json_of(const RunLine& line) {
 
 /// Why not, as problem+json.
 struct RunsApi::No {
+  // No aggregate: g++ 12 destroys such a temporary twice beside a co_await.
+  No() = default;
+  No(const No&) = default;
+  No(No&&) = default;
+  No& operator=(const No&) = default;
+  No& operator=(No&&) = default;
+  ~No() = default;
   int status = 400;
   std::string code{};
   std::string title{};
@@ -519,6 +526,17 @@ Problem unreadable(const std::string& why) {
 
 }  // namespace
 
+namespace {
+
+/// Why there is none to be told of. (By name: g++ 12 is lost in a ?: beside a co_await.)
+template <typename Problem, typename Found>
+Problem missing(const Found& found) {
+  if (found) return unknown_run<Problem>();
+  return unreadable<Problem>(found.error());
+}
+
+}  // namespace
+
 task<void> RunsApi::serve(Inbound request, std::shared_ptr<const TenantConfig> tenant, Caller& caller,
                           Signal& signal) {
   const std::string target = request.target;
@@ -544,7 +562,8 @@ task<void> RunsApi::serve(Inbound request, std::shared_ptr<const TenantConfig> t
     wrong.detail = "Runs are ordered here by POST and listed by GET.";
   } else if (id.empty() || id.size() > kIdMax ||
              (!below.empty() && below != "result" && below != "retry") || rest.ends_with('/')) {
-    co_await refuse(caller, unknown_run<No>());
+    No no = unknown_run<No>();
+    co_await refuse(caller, std::move(no));
     co_return;
   } else if (below == "result") {
     if (request.method == "GET") {
@@ -641,7 +660,9 @@ task<void> RunsApi::list(const Inbound& request, std::string tenant, Caller& cal
   const std::optional<Lines> lines =
       co_await Awaited<Lines>::told(awaited, runtime_, runtime_.now() + kStorePatience);
   if (!lines || !*lines) {
-    co_await refuse(caller, unreadable<No>(lines ? lines->error() : "the store did not answer in time"));
+    No no = unreadable<No>("the store did not answer in time");
+    if (lines) no.detail = lines->error();
+    co_await refuse(caller, std::move(no));
     co_return;
   }
   Json body = {{"runs", Json::array()}};
@@ -656,7 +677,8 @@ task<void> RunsApi::show(std::string id, std::string tenant, milliseconds wait, 
   const Found found = co_await await_end(id, tenant, runtime_.now() + wait, signal);
   if (signal.stopped()) co_return caller.abort();
   if (!found || !*found) {
-    co_await refuse(caller, found ? unknown_run<No>() : unreadable<No>(found.error()));
+    No no = missing<No>(found);
+    co_await refuse(caller, std::move(no));
     co_return;
   }
   const RunLine& line = **found;
@@ -688,7 +710,8 @@ task<void> RunsApi::show(std::string id, std::string tenant, milliseconds wait, 
 task<void> RunsApi::result(std::string id, std::string tenant, Caller& caller) {
   const Found found = co_await find(id, tenant);
   if (!found || !*found) {
-    co_await refuse(caller, found ? unknown_run<No>() : unreadable<No>(found.error()));
+    No no = missing<No>(found);
+    co_await refuse(caller, std::move(no));
     co_return;
   }
   const RunLine& line = **found;
@@ -735,13 +758,16 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
   const std::optional<State> told =
       co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
   if (!told) {
-    co_await refuse(caller, unreadable<No>("the store did not answer in time"));
+    No no = unreadable<No>("the store did not answer in time");
+    co_await refuse(caller, std::move(no));
     co_return;
   }
   if (!*told) {
     // It may be that the store could not say.
     const Found found = co_await find(id, tenant);
-    co_await refuse(caller, found && !*found ? unknown_run<No>() : unreadable<No>("the disk refuses it just now"));
+    No no = unreadable<No>("the disk refuses it just now");
+    if (found && !*found) no = unknown_run<No>();
+    co_await refuse(caller, std::move(no));
     co_return;
   }
   RunState state = **told;
@@ -754,7 +780,8 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
     const Found found = co_await await_end(id, tenant, runtime_.now() + kCancelWait, signal);
     if (signal.stopped()) co_return caller.abort();
     if (!found || !*found) {
-      co_await refuse(caller, found ? unknown_run<No>() : unreadable<No>(found.error()));
+      No no = missing<No>(found);
+    co_await refuse(caller, std::move(no));
       co_return;
     }
     const auto at = std::ranges::find(ledger::kRunStateNames, (*found)->state);
@@ -790,7 +817,8 @@ task<void> RunsApi::retry(std::string id, std::string tenant, Caller& caller) {
   audit.count = 1;
   const Found before = co_await find(id, tenant);
   if (!before || !*before) {
-    co_await refuse(caller, before ? unknown_run<No>() : unreadable<No>(before.error()));
+    No no = missing<No>(before);
+    co_await refuse(caller, std::move(no));
     co_return;
   }
   auto awaited = std::make_shared<Awaited<State>>(io_);
@@ -798,7 +826,8 @@ task<void> RunsApi::retry(std::string id, std::string tenant, Caller& caller) {
   const std::optional<State> told =
       co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
   if (!told || !*told) {
-    co_await refuse(caller, unreadable<No>("the disk refuses it just now"));
+    No no = unreadable<No>("the disk refuses it just now");
+    co_await refuse(caller, std::move(no));
     co_return;
   }
   const bool was = (*before)->state == "failed" || (*before)->state == "dead";
