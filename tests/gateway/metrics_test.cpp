@@ -69,7 +69,7 @@ void work_everything(Metrics& metrics) {
   metrics.update(with_queue);
   metrics.pending({{.queue = "invoices", .waiting = 2, .oldest_ms = 1'000}},
                   {{.cls = "auth", .queue = "invoices", .count = 1, .oldest_ms = 1'000}},
-                  WallTime{std::chrono::seconds{10}});
+                  gateway::WallTime{std::chrono::seconds{10}});
   CallRecord hard = answered();
   hard.stream = true;
   hard.sdk_retry = true;
