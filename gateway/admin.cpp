@@ -218,12 +218,12 @@ std::expected<Order, std::string> order_of(Order::Act act, std::string_view quer
       const std::string what = take("what");
       order.name = take("name");
       bool known = false;
-      for (const auto one : {budget::Pausable::Tenant, budget::Pausable::Lane, budget::Pausable::Upstream}) {
+      for (const auto one : budget::kPausables) {
         if (budget::name_of(one) != what) continue;
         order.pausable = one;
         known = true;
       }
-      if (!known) return std::unexpected("what must be tenant, lane or upstream");
+      if (!known) return std::unexpected("what must be tenant, lane, upstream or queue");
       if (order.name.empty()) return std::unexpected("needs name, of the " + what);
       const std::string time = act == Order::Act::Pause ? take("for_ms") : std::string{};
       if (!time.empty()) {

@@ -8,7 +8,7 @@
 //   GET    /v1/budgets            money by tenant and period
 //   POST   /v1/budgets/grant      ?tenant=&period=day|month|run[&run_id=]&usd=
 //   POST   /v1/cancel             ?call=ID | ?run_id=R | ?tenant=T
-//   POST   /v1/pause              ?what=tenant|lane|upstream&name=N[&for_ms=MS]
+//   POST   /v1/pause              ?what=tenant|lane|upstream|queue&name=N[&for_ms=MS]
 //   POST   /v1/resume             ?what=…&name=N
 //   GET  /v1/calls/ID           what became of a call, attempt by attempt
 //   GET  /v1/spend, /v1/calls, /v1/timeouts, /v1/usage, /v1/idempotency      from the ledger (book_answers.h)
