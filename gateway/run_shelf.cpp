@@ -56,11 +56,31 @@ std::vector<std::string> RunShelf::to_read(TimePoint now) const {
   std::vector<std::string> names;
   for (const auto& [name, queue] : queues_) {
     if (!queue.touched || !has_room(name, queue) || paused(name, now)) continue;
-    const bool never = queue.read_at == TimePoint{};
-    if (!never && now - queue.read_at < (queue.window.empty() ? kReadPace : kReadAgain)) continue;
-    names.push_back(name);
+    if (readable_at(queue) <= now) names.push_back(name);
   }
   return names;
+}
+
+TimePoint RunShelf::readable_at(const Queue& queue) {
+  if (queue.read_at == TimePoint{}) return queue.read_at;
+  return queue.read_at + (queue.window.empty() ? kReadPace : kReadAgain);
+}
+
+std::optional<TimePoint> RunShelf::reads_at(TimePoint now) const {
+  std::optional<TimePoint> first;
+  for (const auto& [name, queue] : queues_) {
+    if (!queue.touched || !has_room(name, queue) || paused(name, now)) continue;
+    const TimePoint at = readable_at(queue);
+    if (!first || at < *first) first = at;
+  }
+  return first;
+}
+
+void RunShelf::keep_only(const std::vector<std::string>& names) {
+  std::erase_if(queues_, [&](const auto& entry) {
+    const Queue& queue = entry.second;
+    return !queue.touched && queue.held == 0 && queue.window.empty() && std::ranges::find(names, entry.first) == names.end();
+  });
 }
 
 void RunShelf::reading(const std::vector<std::string>& queues) {

@@ -40,6 +40,10 @@ class RunShelf {
   void touch_all();
   /// Queues of which a window is worth reading now.
   [[nodiscard]] std::vector<std::string> to_read(TimePoint now) const;
+  /// When one will be, of those that something may be in; nothing: not before something happens.
+  [[nodiscard]] std::optional<TimePoint> reads_at(TimePoint now) const;
+  /// Forgets queues in which nothing is, but these: their names come from callers.
+  void keep_only(const std::vector<std::string>& names);
   /// They are read from now on; what happens meanwhile is not in what is read. One reading at a time.
   void reading(const std::vector<std::string>& queues);
   /// What was read, in place of what was known before.
@@ -66,6 +70,7 @@ class RunShelf {
   };
   [[nodiscard]] bool has_room() const { return static_cast<int>(held_.size()) < all_; }
   [[nodiscard]] bool has_room(const std::string& name, const Queue& queue) const;
+  [[nodiscard]] static TimePoint readable_at(const Queue& queue);
 
   int all_ = 64;
   std::function<int(std::string_view)> per_queue_{};

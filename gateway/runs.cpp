@@ -27,7 +27,6 @@ constexpr milliseconds kReadPatience{5'000};
 constexpr milliseconds kTakePatience{5'000};
 constexpr milliseconds kRest{1'000};          // Until a store that could not be asked is asked again.
 constexpr milliseconds kCancelPatience{300};  // Others may read along; the run does not wait for them.
-constexpr milliseconds kPace{10};
 constexpr milliseconds kLettersAge{1'000};
 constexpr std::uint64_t kMostAnswer = 64ULL * 1024 * 1024;
 constexpr std::size_t kTellAtOnce = 4;
@@ -156,6 +155,8 @@ void Runs::start() {
 void Runs::drain() {
   draining_ = true;
   for (const auto& [id, one] : making_) one->signal.drain();
+  // The next process tells it again; by its id a receiver knows it.
+  for (const auto& [id, signal] : telling_) signal->stop(StopReason::Shutdown);
   work_bell_.ring();
 }
 
@@ -254,8 +255,9 @@ task<void> Runs::work() {
       if (!co_await read_windows(std::move(queues))) rests_until_ = runtime_.now() + kRest;
       continue;
     }
-    // What may not be read again yet is looked at in a moment; nothing is lost by looking in vain.
-    TimePoint until = std::min(next_at_, now + 10 * kPace);
+    TimePoint until = next_at_;
+    if (now < rests_until_) until = std::min(until, rests_until_);
+    if (const auto reads = shelf_.reads_at(now)) until = std::min(until, std::max(*reads, rests_until_));
     if (const auto resumes = shelf_.resumes_at(now)) until = std::min(until, *resumes);
     if (draining_) until = TimePoint::max();
     co_await runtime_.wait(work_bell_, until);
@@ -296,6 +298,7 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
 task<void> Runs::look() {
   while (true) {
     co_await read_pending();
+    // What was missed, such as what a sweep has queued again.
     shelf_.touch_all();
     work_bell_.ring();
     co_await runtime_.wait(look_bell_, runtime_.now() + kLook);
@@ -323,9 +326,12 @@ task<void> Runs::read_pending() {
   if (!pending || !pending->read) co_return;
   open_letters_.clear();
   for (const ledger::LettersPending& one : pending->letters) open_letters_[one.queue] += one.count;
+  std::vector<std::string> queues;
   for (const ledger::RunsPending& one : pending->runs) {
     if (!shelf_.knows(one.queue)) shelf_.touch(one.queue);
+    queues.push_back(one.queue);
   }
+  shelf_.keep_only(queues);
   metrics_.pending(pending->runs, pending->letters, runtime_.wall_now());
 }
 

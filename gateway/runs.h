@@ -51,8 +51,8 @@ class Runs {
   void drain();
   /// Runs that are under way end as soon as they can, and are queued again.
   void stop_all();
-  /// Runs under way.
-  [[nodiscard]] std::size_t active() const { return making_.size(); }
+  /// Runs under way, and ends that are being told.
+  [[nodiscard]] std::size_t active() const { return making_.size() + telling_.size(); }
 
   /// There is something new to take in that queue.
   void touched(const std::string& queue);

@@ -82,6 +82,20 @@ TEST(RunShelf, a_window_does_not_bring_back_what_is_held_or_was_done_while_it_wa
   shelf.reading({"a"});
   shelf.put("a", {}, kNow + 2s);
   EXPECT_TRUE(shelf.to_read(kNow + 3s).empty());
+  EXPECT_EQ(shelf.reads_at(kNow + 3s), std::nullopt);
+  shelf.touch("a");
+  EXPECT_EQ(shelf.reads_at(kNow + 2s), kNow + 2s + 10ms);
+  shelf.keep_only({});
+  EXPECT_TRUE(shelf.knows("a"));
+  shelf.reading({"a"});
+  shelf.put("a", {}, kNow + 4s);
+  shelf.keep_only({"a"});
+  EXPECT_TRUE(shelf.knows("a"));
+  shelf.done("a2");
+  shelf.done("a3");
+  shelf.reading({"a"});
+  shelf.keep_only({});
+  EXPECT_FALSE(shelf.knows("a"));
 }
 
 }  // namespace
