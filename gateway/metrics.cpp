@@ -479,6 +479,8 @@ class Metrics::Impl {
              budget_event_words_.id_of(kBudgetEvents[warned ? 0 : 1])})
         .Increment();
   }
+  void replay_moved(std::string_view state) { replays_.at({replay_states_.id_of(state)}).Increment(); }
+  void replay_item(std::string_view state) { replay_letters_.at({item_states_.id_of(state)}).Increment(); }
   void operator_act(std::string_view act, std::string_view what) {
     operator_acts_.at({acts_.learn(act), targets_.learn(what)}).Increment();
   }
@@ -763,6 +765,8 @@ class Metrics::Impl {
   Vocabulary versions_{kVersions};
   Vocabulary reload_results_{kReloadResults};
   Vocabulary once_results_{kOnceResults};
+  Vocabulary replay_states_{ledger::kReplayStateNames};
+  Vocabulary item_states_{ledger::kItemStateNames};
   Vocabulary restart_keys_{kRestartKeys};
   Vocabulary queue_names_{std::array{kNoQueue}, kQueuesLearned};
   Vocabulary owners_{std::array{kNobody}, kQueuesLearned};
@@ -859,6 +863,10 @@ class Metrics::Impl {
                {tenant_, period_, {"event", &budget_event_words_}});
   Counters operator_acts_ =
       counters("callgate_operator_acts_total", "What was done by hand.", {{"act", &acts_}, {"what", &targets_}});
+  Counters replays_ =
+      counters("callgate_replays_total", "Replays of dead letters that came to a state.", {{"state", &replay_states_}});
+  Counters replay_letters_ = counters("callgate_replay_letters_total", "Letters that a replay has come to an end with.",
+                                      {{"result", &item_states_}});
   Histograms estimate_ratio_ = histograms("callgate_token_estimate_ratio",
                                           "Tokens that were expected of an answered attempt, by those it took.",
                                           {{"kind", &token_sides_}}, kRatioBuckets);
@@ -994,6 +1002,8 @@ void Metrics::loads(const std::vector<budget::UpstreamLoad>& upstreams,
 }
 void Metrics::budget_event(const budget::SpendEvent& event) { impl_->budget_event(event); }
 void Metrics::operator_act(std::string_view act, std::string_view what) { impl_->operator_act(act, what); }
+void Metrics::replay_moved(std::string_view state) { impl_->replay_moved(state); }
+void Metrics::replay_item(std::string_view state) { impl_->replay_item(state); }
 void Metrics::estimated(const budget::Expected& guess, const budget::Expected& truth) {
   impl_->estimated(guess, truth);
 }

@@ -74,6 +74,8 @@ class Metrics {
              const std::vector<budget::BudgetState>& budgets);
   void budget_event(const budget::SpendEvent& event);
   void operator_act(std::string_view act, std::string_view what);
+  void replay_moved(std::string_view state);  // Of ledger::kReplayStateNames.
+  void replay_item(std::string_view state);   // Of ledger::kItemStateNames.
   void estimated(const budget::Expected& guess, const budget::Expected& truth);
   void run_accepted(std::string_view queue, bool is_new);  // Else its key was that of a run that is there.
   void run_began(std::string_view queue, std::chrono::milliseconds waited);  // For the first time.

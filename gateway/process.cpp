@@ -17,11 +17,13 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 
 #include "gateway/admin.h"
 #include "gateway/admission.h"
+#include "gateway/call_id.h"
 #include "gateway/config_files.h"
 #include "gateway/config_keys.h"
 #include "gateway/front.h"
@@ -31,6 +33,7 @@
 #include "gateway/loop_door.h"
 #include "gateway/recent_calls.h"
 #include "gateway/reload.h"
+#include "gateway/replays.h"
 #include "gateway/runs.h"
 #include "gateway/runs_api.h"
 #include "gateway/runtime.h"
@@ -147,6 +150,7 @@ class Sidecar {
          {"version", CALLGATE_VERSION},
          {"config", source_.file.empty() ? "built-in defaults" : source_.file}});
     ready_ = true;
+    replays_.resume_all();
     turn();
     runs_.start();
     // Spawned by name: a lambda born inside the call would die with it.
@@ -267,8 +271,66 @@ class Sidecar {
     sources.forget_claim = [this](const ledger::Digest& scope, const std::string& call_id) {
       opened_.store->forget_claim(scope, call_id);
     };
+    sources.dead = dead_sources(sources.books);
     sources.environment = source_.overrides.environment;
     return sources;
+  }
+  /// For the admin's thread.
+  DeadSources dead_sources(std::function<bool(std::function<void(ledger::Books&)>)> books) {
+    DeadSources sources;
+    sources.store = opened_.store.get();
+    sources.books = std::move(books);
+    sources.look = [this](const std::string& replay) { asio::post(io_, [this, replay] { replays_.look(replay); }); };
+    sources.terms = [this](const std::string& queue) {
+      const std::shared_ptr<const Config> config = told_config_.load();
+      const QueueContract& contract = contract_of(*config, queue);
+      ReplayTerms terms;
+      // What no contract says is the operator's to choose.
+      if (contract.name.empty()) return terms;
+      terms.needs_approval = contract.replay.requires_approval;
+      terms.approvers = contract.replay.approvers;
+      terms.max_per_second = contract.replay.max_rate;
+      terms.canary = contract.replay.canary;
+      if (contract.replay.max_cost) terms.max_cost_nano = contract.replay.max_cost->value;
+      return terms;
+    };
+    sources.schema_fault = [this](const std::string& queue, std::string_view body) {
+      const std::shared_ptr<const Config> config = told_config_.load();
+      const QueueContract& contract = contract_of(*config, queue);
+      std::string told;
+      if (!contract.payload_schema.schema) return told;
+      for (const PayloadFault& fault : contract.payload_schema.schema->check(body))
+        told += (told.empty() ? "" : "; ") + text_of(fault);
+      return told;
+    };
+    sources.new_id = [] {
+      std::random_device chance;
+      const auto bits = [&] { return (std::uint64_t{chance()} << 32U) | chance(); };
+      const std::uint64_t high = bits();
+      return new_call_id(std::chrono::system_clock::now(), high, bits());
+    };
+    return sources;
+  }
+  Replays::Doors replay_doors() {
+    Replays::Doors doors;
+    doors.moved = [this](const ledger::Replay& replay) {
+      const std::string_view state = ledger::kReplayStateNames[static_cast<std::size_t>(replay.state)];
+      metrics_.replay_moved(state);
+      say(replay.state == ledger::ReplayState::Stopped ? Level::Warn : Level::Info,
+          "replay",
+          "a replay of dead letters has moved on",
+          {{"replay", replay.id},
+           {"state", state},
+           {"reason", replay.why},
+           {"resolved", replay.resolved},
+           {"dead_again", replay.dead_again},
+           {"skipped", replay.skipped},
+           {"waiting", replay.waiting}});
+    };
+    doors.item = [this](ledger::ItemState state) {
+      metrics_.replay_item(ledger::kItemStateNames[static_cast<std::size_t>(state)]);
+    };
+    return doors;
   }
   StatusSnapshot status() {
     StatusSnapshot snapshot;
@@ -484,6 +546,7 @@ class Sidecar {
   }
   /// What a start and a reload have in common.
   void configure() {
+    told_config_ = std::make_shared<const Config>(config());
     front_.configure(config());
     runs_.configure(std::make_shared<const Config>(config()), *webhook_secrets_.load());
     admission_.configure(dispatch_policy(config()));
@@ -712,8 +775,12 @@ class Sidecar {
     server_.drain();
     runs_.drain();
     front_.drain();
+    replays_.drain();
     // Calls that no caller waits for have the same time.
-    const auto busy = [this] { return server_.figures().requests > 0 || front_.once().active() > 0 || runs_.active() > 0; };
+    const auto busy = [this] {
+      return server_.figures().requests > 0 || front_.once().active() > 0 || replays_.active() > 0 ||
+             runs_.active() > 0;
+    };
 
     bool hurry = false;
     endings_.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
@@ -732,6 +799,7 @@ class Sidecar {
           {{"broken_off", front_.active()}});
       server_.stop_all();
       front_.stop_all();
+      replays_.stop_all();
       runs_.stop_all();
       const TimePoint end = runtime_.now() + kLastWords;
       while (busy() && runtime_.now() < end) {
@@ -783,9 +851,11 @@ class Sidecar {
   RecentCalls recent_{};
   std::atomic<std::shared_ptr<const WebhookSecrets>> webhook_secrets_;
   Front front_;
+  Replays replays_{runtime_, io_, *opened_.store, front_, replay_doors()};
   Runs runs_;
   RunsApi runs_api_;
   Server server_;
+  std::atomic<std::shared_ptr<const Config>> told_config_{};  // For other threads: contracts.
   // Threads of their own, that ask the I/O thread.
   std::optional<Reloader> reloader_{};
   std::optional<KeyFiles> key_files_{};
