@@ -79,7 +79,8 @@ std::optional<TimePoint> RunShelf::reads_at(TimePoint now) const {
 void RunShelf::keep_only(const std::vector<std::string>& names) {
   std::erase_if(queues_, [&](const auto& entry) {
     const Queue& queue = entry.second;
-    return !queue.touched && queue.held == 0 && queue.window.empty() && std::ranges::find(names, entry.first) == names.end();
+    return !queue.touched && queue.held == 0 && queue.window.empty() &&
+           std::ranges::find(names, entry.first) == names.end();
   });
 }
 

@@ -104,9 +104,9 @@ struct Runs::Making {
   Making(asio::io_context& io, ledger::WaitingRun waiting) : run(std::move(waiting)), signal(io) {}
   ledger::WaitingRun run;
   Signal signal;
-  RunTerms terms{};       // Its fence is 0 until it is taken.
-  bool cancelled = false;  // By hand.
-  bool lost = false;       // Another has it.
+  RunTerms terms{};                   // Its fence is 0 until it is taken.
+  bool cancelled = false;             // By hand.
+  bool lost = false;                  // Another has it.
   std::optional<RunOutcome> ended{};  // What its call's end has told the ledger.
 };
 
@@ -138,8 +138,9 @@ void Runs::configure(std::shared_ptr<const Config> config, WebhookSecrets secret
   auto options = std::make_shared<WebhookOptions>();
   options->allow_hosts = config_->webhooks.allow_hosts;
   webhooks_ = std::move(options);
-  shelf_.configure(config_->runs.enabled ? config_->runs.concurrent : 0,
-                   [config = config_](std::string_view queue) { return contract_of(*config, queue).concurrency.max; });
+  shelf_.configure(config_->runs.enabled ? config_->runs.concurrent : 0, [config = config_](std::string_view queue) {
+    return contract_of(*config, queue).concurrency.max;
+  });
   shelf_.touch_all();
   work_bell_.ring();
 }
@@ -437,7 +438,8 @@ task<void> Runs::make_it(Making& one) {
     co_await end(terms, std::move(*without), run, cls);
   } else {
     const std::int64_t since = std::max(run.created_ms, run.not_before_ms);
-    if (taken->starts == 1) metrics_.run_began(run.queue, std::max(milliseconds{ms_of(now) - since}, milliseconds{0}));
+    if (taken->starts == 1)
+      metrics_.run_began(run.queue, std::max(milliseconds{ms_of(now) - since}, milliseconds{0}));
     co_await play(one, std::move(*taken), contract);
   }
 }
@@ -470,8 +472,8 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
   hold->bell = &one.signal;
   // Its call may outlive it, where others read along.
   const std::weak_ptr<Making> maybe = making_.at(run.id);
-  hold->end = [this, terms, maybe, collector](const CallRecord& record,
-                                              std::shared_ptr<const ledger::StoredAnswer> answer) {
+  hold->end = [this, terms, maybe, collector](
+                  const CallRecord& record, std::shared_ptr<const ledger::StoredAnswer> answer) {
     const std::shared_ptr<Making> mine = maybe.lock();
     const WallTime now = runtime_.wall_now();
     const RunMoment then{.now = now, .roll = runtime_.roll(), .cancelled = mine && mine->cancelled};
@@ -530,8 +532,7 @@ task<void> Runs::end(const RunTerms& terms, RunOutcome outcome, const ledger::Ne
   const RunOutcome counted = outcome;
   auto awaited = std::make_shared<Awaited<bool>>(io_);
   store_.end_run(std::move(outcome), std::move(letter), Awaited<bool>::teller(awaited));
-  const std::optional<bool> ended =
-      co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kTakePatience);
+  const std::optional<bool> ended = co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kTakePatience);
   if (ended == true) {
     count_end(counted, run.queue);
   } else {
@@ -623,9 +624,8 @@ task<void> Runs::tell_one(ledger::WebhookRow row, WallTime first) {
     std::optional<ledger::LetterOutcome> letter;
     std::optional<WallTime> next;
     if (result.telling == Telling::Again)
-      next = next_try({.attempts = row.attempts, .first = first, .retry_after = result.retry_after},
-                      now,
-                      runtime_.roll());
+      next = next_try(
+          {.attempts = row.attempts, .first = first, .retry_after = result.retry_after}, now, runtime_.roll());
     if (next) {
       how = ledger::Store::Telling::Again;
       row.next_ms = ms_of(*next);

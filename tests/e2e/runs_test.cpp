@@ -1,5 +1,6 @@
 // Goal: what was accepted as a run ends exactly once, whatever dies meanwhile; it can be asked for, taken back and
-// waited for; and nobody sees another's. Method: the real binary and the fake provider, over several lives on one file.
+// waited for; and nobody sees another's. Method: the real binary and the fake provider, over several lives on one
+// file.
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -53,10 +54,9 @@ struct Lives {
                    {"CALLGATE_RETRY__BUDGET__FLOOR", "1000000"},
                    {"RUNS_TEST_KEY", "sk-the-configured-key"},
                    {"RUNS_TEST_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}};
-    std::string yaml = "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: " +
-                       provider.url() +
-                       ", credentials: [{name: main, key: {env: RUNS_TEST_KEY}}]}, anthropic: {url: " +
-                       provider.url() + "}}\n";
+    std::string yaml =
+        "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: " + provider.url() +
+        ", credentials: [{name: main, key: {env: RUNS_TEST_KEY}}]}, anthropic: {url: " + provider.url() + "}}\n";
     if (more.find("store:") == more.npos) yaml += "store: {path: calls.db, payloads: plain}\n";
     if (more.find("tenants:") == more.npos) yaml += "tenants: {a: {}, b: {}}\n";
     if (more.find("retry:") == more.npos) yaml += "retry: {base: 10ms}\n";
@@ -70,7 +70,8 @@ struct Lives {
   [[nodiscard]] std::string url(const std::string& path) const { return callgate->data_url() + path; }
 
   /// A run of a chat that says these words.
-  Response order(const std::string& words, const Json& more_members = Json::object(), const Pairs& headers = {}) const {
+  Response order(const std::string& words, const Json& more_members = Json::object(),
+                 const Pairs& headers = {}) const {
     Json run = {{"path", kChat}, {"body", Json::parse(chat_saying(words))}};
     run.update(more_members);
     return http("POST", url(kRuns), run.dump(), headers);
@@ -201,8 +202,7 @@ TEST(Runs, what_cannot_be_made_is_refused_at_once_with_the_mend) {
   EXPECT_NE(said({{"path", kChat}, {"lane", "fast"}}).find("400"), std::string::npos);
   EXPECT_NE(said({{"path", kChat}, {"headers", {{"Callgate-Tenant", "a"}}}}).find("400"), std::string::npos);
   EXPECT_NE(said({{"path", kChat}, {"body", "text"}}).find("body_text"), std::string::npos);
-  EXPECT_NE(said({{"path", kChat}, {"body", Json::object()}, {"webhook", "https://hooks.example.com/x"}})
-                .find("422"),
+  EXPECT_NE(said({{"path", kChat}, {"body", Json::object()}, {"webhook", "https://hooks.example.com/x"}}).find("422"),
             std::string::npos);
   const std::string own = said({{"path", "/anthropic/v1/messages"}, {"body", Json::object()}});
   EXPECT_NE(own.find("422"), std::string::npos) << own;
@@ -313,14 +313,16 @@ TEST(Runs, F43_a_cancelled_run_is_cancelled_in_every_phase) {
 
 TEST(Runs, one_ordering_key_is_served_in_order_and_one_at_a_time) {
   const Lives lives;
-  lives.provider.script(R"([{"match": {"body_contains": "step-0", "times": 1}, "answer": {"status": 503, "hold": "door"}},
+  lives.provider.script(
+      R"([{"match": {"body_contains": "step-0", "times": 1}, "answer": {"status": 503, "hold": "door"}},
                             {"answer": {"delay_ms": 20}}])");
   std::vector<std::string> ids;
   for (int i = 0; i < 12; ++i)
     ids.push_back(lives.accepted("step-" + std::to_string(i), {{"queue", "q"}, {"ordering_key", "customer-1"}}));
   const std::string other = lives.accepted("other", {{"queue", "q"}, {"ordering_key", "customer-2"}});
   EXPECT_EQ(lives.over(other).at("state"), "succeeded");
-  for (std::size_t i = 1; i < ids.size(); ++i) EXPECT_EQ(lives.state(ids[i]), "queued") << "another key does not wait";
+  for (std::size_t i = 1; i < ids.size(); ++i)
+    EXPECT_EQ(lives.state(ids[i]), "queued") << "another key does not wait";
   lives.provider.release("door");
   for (const std::string& id : ids) EXPECT_EQ(lives.over(id).at("state"), "succeeded");
   std::vector<std::string> order;
@@ -433,8 +435,8 @@ TEST(Runs, F40_a_store_that_refuses_takes_no_run_and_loses_none) {
   sqlite3_busy_timeout(db, 5'000);
   ASSERT_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
   lives.provider.release("door");
-  ASSERT_TRUE(eventually([&] { return lives.figure("callgate_store_up") == 0 ||
-                                      lives.figure("callgate_store_failures_total") > 0; }));
+  ASSERT_TRUE(eventually(
+      [&] { return lives.figure("callgate_store_up") == 0 || lives.figure("callgate_store_failures_total") > 0; }));
   const Response refused = lives.order("new", {{"key", "new"}});
   EXPECT_EQ(refused.status, 503) << refused.body;
   EXPECT_FALSE(refused.header("Retry-After").empty());
@@ -481,7 +483,8 @@ TEST(Runs, a_contract_checks_bodies_names_keys_and_blocks_a_queue_whose_dead_let
     retry: {max_attempts: 1}
     dead_letter: {retention: 30d, max_items: 1, on_full: block_enqueue}
 )",
-                    {{"invoices.json", R"({"type": "object", "required": ["metadata"], "properties": {"model": {"type": "string"}}})"}}};
+              {{"invoices.json",
+                R"({"type": "object", "required": ["metadata"], "properties": {"model": {"type": "string"}}})"}}};
   const auto order = [&](const Json& body) {
     return http("POST", lives.url(kRuns), Json{{"path", kChat}, {"queue", "invoices"}, {"body", body}}.dump());
   };
@@ -547,10 +550,11 @@ TEST(Runs, a_run_and_a_call_with_the_same_key_are_one_request_and_both_have_the_
   });
   lives.provider.wait("held=1");
   // As text, since the same body means the same bytes.
-  const Response accepted = http("POST",
-                                 lives.url(kRuns),
-                                 R"({"path":")" + kChat + R"(","key":"k","headers":{"Content-Type":"application/json"},"body":)" +
-                                     chat_saying("shared") + "}");
+  const Response accepted =
+      http("POST",
+           lives.url(kRuns),
+           R"({"path":")" + kChat + R"(","key":"k","headers":{"Content-Type":"application/json"},"body":)" +
+               chat_saying("shared") + "}");
   ASSERT_EQ(accepted.status, 202) << accepted.body;
   const std::string id = Json::parse(accepted.body).at("id");
   ASSERT_TRUE(eventually([&] { return lives.state(id) == "running"; }));
@@ -574,8 +578,8 @@ TEST(Runs, an_answer_too_large_to_be_joined_is_kept_for_a_run_all_the_same) {
   EXPECT_EQ(whole.status, 200);
   EXPECT_EQ(whole.body.size(), 7'000'000u);
 
-  const Response accepted =
-      http("POST", lives.url(kRuns), Json{{"path", kChat}, {"body", Json::parse(chat_saying("stream", true))}}.dump());
+  const Response accepted = http(
+      "POST", lives.url(kRuns), Json{{"path", kChat}, {"body", Json::parse(chat_saying("stream", true))}}.dump());
   const std::string id = Json::parse(accepted.body).at("id");
   EXPECT_EQ(lives.over(id).at("state"), "succeeded");
   const Response events = http_get(lives.url(kRuns + "/" + id + "/result"));
