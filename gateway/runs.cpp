@@ -32,6 +32,7 @@ constexpr std::uint64_t kMostAnswer = 64ULL * 1024 * 1024;
 constexpr std::size_t kTellAtOnce = 4;
 constexpr milliseconds kTellPatience{20'000};
 constexpr std::size_t kDueAtOnce = 64;
+constexpr int kReadsShare = 3;  // Windows take no more than a quarter of the reader's time.
 
 WallTime moment(std::int64_t ms) { return WallTime{milliseconds{ms}}; }
 std::int64_t ms_of(WallTime when) { return std::chrono::floor<milliseconds>(when).time_since_epoch().count(); }
@@ -251,14 +252,14 @@ task<void> Runs::work() {
       asio::co_spawn(io_, make(std::move(one)), asio::detached);
     }
     std::vector<std::string> queues;
-    if (may) queues = shelf_.to_read(now);
+    if (may && now >= reads_after_) queues = shelf_.to_read(now);
     if (!queues.empty()) {
       if (!co_await read_windows(std::move(queues))) rests_until_ = runtime_.now() + kRest;
       continue;
     }
     TimePoint until = next_at_;
     if (now < rests_until_) until = std::min(until, rests_until_);
-    if (const auto reads = shelf_.reads_at(now)) until = std::min(until, std::max(*reads, rests_until_));
+    if (const auto reads = shelf_.reads_at(now)) until = std::min(until, std::max({*reads, rests_until_, reads_after_}));
     if (const auto resumes = shelf_.resumes_at(now)) until = std::min(until, *resumes);
     if (draining_) until = TimePoint::max();
     co_await runtime_.wait(work_bell_, until);
@@ -289,6 +290,7 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
     tell(std::move(windows));
   });
   std::optional<Windows> windows = co_await Awaited<Windows>::told(awaited, runtime_, asked + kReadPatience);
+  reads_after_ = runtime_.now() + kReadsShare * (runtime_.now() - asked);
   if (!windows || !windows->read) shelf_.touch_all();
   if (!windows) co_return false;
   for (auto& [queue, waiting] : windows->by_queue) shelf_.put(queue, std::move(waiting), asked);

@@ -113,6 +113,7 @@ class Runs {
   std::map<std::string, std::int64_t, std::less<>> open_letters_{};
   TimePoint letters_read_{};
   TimePoint rests_until_{};  // The store could not be asked.
+  TimePoint reads_after_{};    // Windows; reading leaves the reader time for others.
   TimePoint next_at_ = TimePoint::max();
   Signal work_bell_;
   Signal renew_bell_;
