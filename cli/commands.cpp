@@ -436,9 +436,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 2,
      .examples = kPauseExamples,
      .options = kPauseOptions,
-     .details =
-         "What is in flight goes on, and a paused queue still accepts runs. A pause is kept over restarts. Ends with 4 if\n"
-         "there is no such thing.",
+     .details = "What is in flight goes on, and a paused queue still accepts runs. A pause is kept over restarts. "
+                "Ends with 4 if\n"
+                "there is no such thing.",
      .run = pause},
     {.words = "resume",
      .summary = "End a pause.",
