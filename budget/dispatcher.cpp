@@ -109,7 +109,7 @@ Milliseconds clamped(double in_seconds) {
 std::string_view name_of(Limit limit) { return kLimitNames[static_cast<std::size_t>(limit)]; }
 
 std::string_view name_of(Pausable what) {
-  constexpr std::array<std::string_view, 3> kNames = {"tenant", "lane", "upstream"};
+  constexpr std::array<std::string_view, kPausables.size()> kNames = {"tenant", "lane", "upstream", "queue"};
   return kNames[static_cast<std::size_t>(what)];
 }
 

@@ -15,6 +15,7 @@ constexpr double kShareBack = 0.005;   // Of the base, each second.
 constexpr double kLearnedBack = 0.01;  // Of what was learned, each second.
 // Requests a minute. Where fewer are accepted, 429s say little of a rate, and what they say of waiting is enough.
 constexpr double kLeastLearned = 300.0;
+constexpr double kLowest = 1.1 * kLeastLearned;
 constexpr double kNearlyAll = 0.85;  // Of what is asked for is refused: then it is a small quota after all.
 constexpr double kLatelyLearns = 1.0 / 30;
 constexpr double kSwift = 600.0;   // Requests a minute; what has fewer comes back more slowly,
@@ -188,6 +189,9 @@ void GroupRate::tell_apart(bool refused, TimePoint began, TimePoint now) {
   const Sample whole =
       std::exchange(sample_, {.since = now, .level = level > 0 ? static_cast<double>(level) : kUnlimited});
   const bool counts = whole.refused >= kRefusedToJudge;
+  // It is as slow as it is ever made, and refused all the same.
+  const bool lowest = learned_ && !learned_->small && level > 0 && static_cast<double>(level) <= kLowest;
+  if (lowest && counts && whole.share() >= kTrialLeast && whole.share() < kHopeless) return give_up(now);
   if (!before_ || !counts || whole.level > before_->level) {
     before_ = counts ? std::optional{whole} : std::nullopt;
     return;

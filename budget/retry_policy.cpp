@@ -38,6 +38,7 @@ NextStep RetryPolicy::after(const FailedAttempt& failed, TimePoint now, double r
   // What nobody could tell is worth one more look, unless the provider itself forbade it.
   const bool worth_a_look = verdict.cls == Class::Unknown && !failed.forbidden;
   if (!verdict.retryable && !worth_a_look) return GaveUp::NotRetryable;
+  if ((never & bit_of(verdict.cls)) != 0) return GaveUp::NotRetryable;
   if (once_only(verdict.cls) && failed.same_class_before >= 1) return GaveUp::OnceOnly;
   if (failed.request_sent && !is_refusal(failed.status)) {
     if (!failed.replay_safe) return GaveUp::NotReplaySafe;

@@ -45,6 +45,8 @@ enum class GaveUp : std::uint8_t {
 [[nodiscard]] std::string_view name_of(GaveUp why);  // "not_retryable", … as in metrics and logs.
 using NextStep = std::variant<RetryAt, GaveUp>;
 
+[[nodiscard]] constexpr std::uint32_t bit_of(classifier::Class cls) { return 1U << static_cast<unsigned>(cls); }
+
 struct RetryPolicy {
   int attempts = 8;  // All of them, the first included.
   Milliseconds base{500};
@@ -52,6 +54,7 @@ struct RetryPolicy {
   Milliseconds longest_wait{60'000};  // Hints above it are not waited out.
   Milliseconds max_elapsed{120'000};  // From the first attempt's begin to the next one's; 0: no bound.
   bool on_timeout = true;             // Repeat after a timeout although the body was sent.
+  std::uint32_t never = 0;            // Classes that end it at once, whatever the verdict says: see bit_of().
 
   /// `roll` is the chance part, in [0, 1). Same arguments, same answer.
   [[nodiscard]] NextStep after(const FailedAttempt& failed, TimePoint now, double roll) const;

@@ -218,12 +218,12 @@ std::expected<Order, std::string> order_of(Order::Act act, std::string_view quer
       const std::string what = take("what");
       order.name = take("name");
       bool known = false;
-      for (const auto one : {budget::Pausable::Tenant, budget::Pausable::Lane, budget::Pausable::Upstream}) {
+      for (const auto one : budget::kPausables) {
         if (budget::name_of(one) != what) continue;
         order.pausable = one;
         known = true;
       }
-      if (!known) return std::unexpected("what must be tenant, lane or upstream");
+      if (!known) return std::unexpected("what must be tenant, lane, upstream or queue");
       if (order.name.empty()) return std::unexpected("needs name, of the " + what);
       const std::string time = act == Order::Act::Pause ? take("for_ms") : std::string{};
       if (!time.empty()) {
@@ -519,6 +519,10 @@ class AdminServer::Impl {
   }
 
   EndpointAnswer answer_to(const EndpointRequest& request) const {
+    if (sources_.dead && asks_dead(request.path)) {
+      return answer_of_dead(
+          *sources_.dead, request.method, request.path, request.query, std::chrono::system_clock::now());
+    }
     std::string methods;
     for (const Call& call : kCalls) {
       const bool below = call.path.ends_with('/') && request.path.starts_with(call.path);
@@ -535,6 +539,8 @@ class AdminServer::Impl {
     }
     Json there = Json::array();
     for (const Call& call : kCalls) there.push_back(std::string{call.method} + " " + std::string{call.path});
+    for (const char* page : {"GET /v1/dead", "GET /v1/dead/groups", "GET /v1/replays", "GET /v1/audit"})
+      there.push_back(page);
     return problem(404, "Not found", "There is no such page.", {{"there_is", there}});
   }
 

@@ -8,11 +8,12 @@
 //   GET    /v1/budgets            money by tenant and period
 //   POST   /v1/budgets/grant      ?tenant=&period=day|month|run[&run_id=]&usd=
 //   POST   /v1/cancel             ?call=ID | ?run_id=R | ?tenant=T
-//   POST   /v1/pause              ?what=tenant|lane|upstream&name=N[&for_ms=MS]
+//   POST   /v1/pause              ?what=tenant|lane|upstream|queue&name=N[&for_ms=MS]
 //   POST   /v1/resume             ?what=…&name=N
 //   GET  /v1/calls/ID           what became of a call, attempt by attempt
 //   GET  /v1/spend, /v1/calls, /v1/timeouts, /v1/usage, /v1/idempotency      from the ledger (book_answers.h)
 //   POST /v1/idempotency/forget   ?key=[&tenant=]
+//   /v1/dead, /v1/replays, /v1/audit    dead letters, and what is done about them (dead_answers.h)
 //   GET  /v1/unknown-answers    what providers said and no rule knew
 //   GET  /v1/version
 
@@ -27,6 +28,7 @@
 
 #include "budget/health.h"
 #include "gateway/config.h"
+#include "gateway/dead_answers.h"
 #include "gateway/live_calls.h"
 #include "gateway/reload.h"
 #include "gateway/status.h"
@@ -81,7 +83,8 @@ struct AdminSources {
   std::function<bool(std::function<void(ledger::Books&)> question)> books{};
   /// The stored answer of a key, or a claim that nobody works on, is given up.
   std::function<void(const ledger::Digest& scope, const std::string& call_id)> forget_claim{};
-  Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
+  std::optional<DeadSources> dead{};  // Not given: there are no dead letters.
+  Environment environment{};          // Where a token of the environment is found; the process has one for all its life.
 };
 
 class AdminServer {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "budget/price.h"
+#include "gateway/asked.h"
 #include "gateway/config_values.h"
-#include "gateway/query.h"
 #include "ledger/times.h"
 
 namespace gateway {
@@ -19,7 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kDefaultSinceMs = 7 * ledger::kDayMs;
 constexpr std::size_t kMostCalls = 1'000;
 constexpr std::size_t kMostLines = 10'000;
 constexpr std::size_t kMostEvents = 500;
@@ -41,74 +40,6 @@ Json usd(std::int64_t nano) { return budget::usd_text(budget::NanoUsd{nano}); }
 Json usd(const std::optional<std::int64_t>& nano) { return nano ? usd(*nano) : Json(); }
 Json time(const std::optional<std::int64_t>& ms) { return ms ? Json(ledger::time_text(*ms)) : Json(); }
 Json text(const std::string& value) { return value.empty() ? Json() : Json(value); }
-
-std::vector<std::string> listed(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(','));
-    if (!word.empty()) words.emplace_back(word);
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-  }
-  return words;
-}
-
-/// The parameters, taken one after the other; what is wrong with them is said once.
-class Asked {
- public:
-  Asked(std::string_view query, WallTime now) : now_(now) {
-    auto parameters = parameters_of(query);
-    if (!parameters) {
-      wrong_ = "must be name=value&…, each name once, percent-encoded";
-      return;
-    }
-    given_ = std::move(*parameters);
-    // A variable that was not set must not mean: all of them.
-    for (const auto& [name, value] : given_) {
-      if (value.empty()) wrong_ = "has an empty " + name;
-    }
-  }
-
-  std::string take(const char* name) {
-    const auto found = given_.find(name);
-    if (found == given_.end()) return {};
-    std::string value = std::move(found->second);
-    given_.erase(found);
-    return value;
-  }
-  std::int64_t time(const char* name, std::int64_t otherwise) {
-    const std::string value = take(name);
-    if (value.empty()) return otherwise;
-    const auto ms = read_since(value, now_);
-    if (!ms)
-      wrong(std::string{name} + " must be a time such as 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago");
-    return ms.value_or(otherwise);
-  }
-  std::size_t number(const char* name, std::size_t otherwise, std::size_t most) {
-    const std::string value = take(name);
-    if (value.empty()) return otherwise;
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size() || number < 1 || number > most)
-      wrong(std::string{name} + " must be between 1 and " + std::to_string(most));
-    return number;
-  }
-  void wrong(std::string what) {
-    if (wrong_.empty()) wrong_ = std::move(what);
-  }
-  /// To be asked when all is taken.
-  [[nodiscard]] std::optional<EndpointAnswer> refusal() const {
-    const std::string what = wrong_.empty() && !given_.empty() ? "does not know " + given_.begin()->first : wrong_;
-    if (what.empty()) return std::nullopt;
-    return plain_problem(400, "Bad request", "This question " + what + ".");
-  }
-  [[nodiscard]] WallTime now() const { return now_; }
-  [[nodiscard]] std::int64_t week_ago() const { return std::max<std::int64_t>(ms_of(now_) - kDefaultSinceMs, 0); }
-
- private:
-  WallTime now_;
-  std::map<std::string, std::string> given_{};
-  std::string wrong_{};
-};
 
 EndpointAnswer unreadable(const std::string& why) {
   return plain_problem(503, "The ledger cannot be read", why + "; /readyz says how the store is.");
@@ -136,7 +67,7 @@ Json json_of(const ledger::SpendLine& line) {
 
 EndpointAnswer spend(ledger::Books& books, std::string_view /*path*/, Asked asked) {
   ledger::SpendAsk ask;
-  ask.by = listed(asked.take("by"));
+  ask.by = listed_words(asked.take("by"));
   ask.since_ms = asked.time("since", asked.week_ago());
   ask.until_ms = asked.time("until", ms_of(asked.now()) + 1);
   ask.tenant = asked.take("tenant");
@@ -256,7 +187,7 @@ EndpointAnswer timeouts(ledger::Books& books, std::string_view /*path*/, Asked a
 
 EndpointAnswer usage(ledger::Books& books, std::string_view /*path*/, Asked asked) {
   ledger::UsageAsk ask;
-  ask.upstreams = listed(asked.take("upstream"));
+  ask.upstreams = listed_words(asked.take("upstream"));
   ask.since_ms = asked.time("since", asked.week_ago());
   ask.until_ms = asked.time("until", INT64_MAX);
   if (auto refusal = asked.refusal()) return std::move(*refusal);

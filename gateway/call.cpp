@@ -489,7 +489,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
   const std::vector<char> priced = may_be_priced(call, services.runtime.wall_now());
   if (std::ranges::find(priced, 1) == priced.end()) co_return unpriced(call, record);
   const TimePoint begun = services.runtime.now();
-  if (!call.fresh && !services.memo.empty(begun)) {
+  // Whoever comes with a policy of its own has been spaced out by that.
+  if (!call.fresh && !call.retry && !services.memo.empty(begun)) {
     const budget::RememberedFailure* failure = services.memo.find(memo_key(call), begun);
     if (failure) co_return remembered(call, record, *failure, begun);
   }

@@ -22,19 +22,31 @@
 //   POST /v1/replays/ID/approve ?by=NAME&reason=   where a queue's contract asks for it
 //   GET  /v1/audit             [?before=SEQ] [&most=100]   {"acts":[…]}, the youngest first
 //
-// A plan: {"id","digest","state":"planned","count":120,"skipped":[{"why":"no_request","count":3}],
-// "estimate":{"input_tokens","output_tokens","cost_usd"},"limits":{…},"needs_approval":false,"groups":[…]}. It holds
-// an hour.
+// A plan: {"id","digest","state":"planned","count":120,"skipped_at_plan":[{"why":"no_request","count":3}],
+// "estimate":{"input_tokens","output_tokens","cost_usd","without_estimate"},"limits":{…},"needs_approval":false}. It
+// holds an hour.
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/endpoint.h"
 #include "gateway/services.h"
 #include "ledger/store.h"
 
 namespace gateway {
+
+/// What the contract of a queue says of its replays.
+struct ReplayTerms {
+  bool needs_approval = false;
+  std::vector<std::string> approvers{};  // Empty: anybody.
+  double max_per_second = 0;             // 0: none is said.
+  int canary = 0;
+  std::optional<std::int64_t> max_cost_nano{};
+};
 
 /// What the admin thread needs for it. Each may take a few seconds.
 struct DeadSources {
@@ -43,9 +55,9 @@ struct DeadSources {
   std::function<bool(std::function<void(ledger::Books&)> question)> books{};
   /// The I/O thread is told that this replay has been started, or is to be looked at again.
   std::function<void(const std::string& replay)> look{};
-  /// Of the contract of a queue: nothing, or who may approve its replays.
-  std::function<bool(std::string_view queue)> needs_approval{};
-  std::function<std::string(std::string_view queue, std::string_view body)> schema_fault{};  // Empty: none.
+  std::function<ReplayTerms(const std::string& queue)> terms{};
+  std::function<std::string(const std::string& queue, std::string_view body)> schema_fault{};  // Empty: none.
+  std::function<std::string()> new_id{};                                                       // UUIDv7.
 };
 
 /// Is it one of those above?

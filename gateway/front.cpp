@@ -116,7 +116,11 @@ Front::Front(Services services, Metrics& metrics, Log& log, RecentCalls& recent)
       recent_(recent),
       once_(services, live_,
             {.ended = [this](CallRecord record) { ended(std::move(record)); },
-             .counted = [this](std::string_view result) { metrics_.idempotency(result); }}) {}
+             .counted = [this](std::string_view result) { metrics_.idempotency(result); },
+             .died =
+                 [this](const CallRecord& record) {
+                   if (died_) died_(record);
+                 }}) {}
 
 void Front::configure(const Config& config) {
   directory_ = directory_of(config);

@@ -2,6 +2,7 @@
 // The front door: a request becomes a call, its story is played, and what came of it is told to log and metrics.
 
 #include <expected>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,6 +70,8 @@ class Front {
   void configure(const Config& config);
   /// Who answers for the feed of events.
   void serve_events_by(EventFeed& feed) { events_ = &feed; }
+  /// Who hears of calls that leave a dead letter.
+  void letters_by(std::function<void(const CallRecord&)> heard) { died_ = std::move(heard); }
   /// Who makes runs.
   void serve_runs_by(OwnApi& runs) { runs_ = &runs; }
 
@@ -111,6 +114,7 @@ class Front {
   LiveCalls live_{};
   EventFeed* events_ = nullptr;
   OwnApi* runs_ = nullptr;
+  std::function<void(const CallRecord&)> died_{};
   std::map<std::string, std::optional<CallRecord>*, std::less<>> awaited_{};  // Records of errands, by call id.
   std::string refuse_all_because_{};
   std::shared_ptr<const Directory> directory_{};

@@ -11,6 +11,7 @@
 #include <cassert>
 #include <chrono>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -20,6 +21,7 @@
 #include "gateway/once.h"
 #include "gateway/process_figures.h"
 #include "gateway/reload.h"
+#include "gateway/run_end.h"
 
 namespace gateway {
 namespace {
@@ -217,6 +219,12 @@ constexpr std::array kRatioBuckets = {.1, .25, .5, .75, .9, 1.1, 1.33, 2., 4., 1
 constexpr std::array kSeenBy = {"sdk"sv, "memo"sv};
 enum class SeenBy : std::uint8_t { Sdk, Memo };
 constexpr std::array kLostKinds = {"open"sv, "ending"sv, "other"sv};
+constexpr std::string_view kNoQueue = "_none";  // Of what was sent without a queue.
+constexpr std::string_view kNobody = "_none";   // Whose contract names no owner.
+constexpr std::size_t kQueuesLearned = 500;     // From configurations alone.
+constexpr std::array kTellings = {"told"sv, "again"sv, "dead"sv};
+constexpr std::array kAcceptances = {"new"sv, "same"sv};
+constexpr std::array kStartBuckets = {.01, .05, .1, .5, 1., 5., 15., 30., 60., 300., 900., 1800., 3600., 14400., 86400.};
 constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
 constexpr std::array kVersions = {std::string_view{CALLGATE_VERSION}};
 enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning };
@@ -471,8 +479,76 @@ class Metrics::Impl {
              budget_event_words_.id_of(kBudgetEvents[warned ? 0 : 1])})
         .Increment();
   }
+  void replay_moved(std::string_view state) { replays_.at({replay_states_.id_of(state)}).Increment(); }
+  void replay_item(std::string_view state) { replay_letters_.at({item_states_.id_of(state)}).Increment(); }
   void operator_act(std::string_view act, std::string_view what) {
     operator_acts_.at({acts_.learn(act), targets_.learn(what)}).Increment();
+  }
+  void run_accepted(std::string_view queue, bool is_new) {
+    const Whose whose = whose_is(queue);
+    runs_accepted_.at({whose.queue, whose.owner, acceptances_.id_of(kAcceptances[is_new ? 0 : 1])}).Increment();
+  }
+  void run_began(std::string_view queue, std::chrono::milliseconds waited) {
+    const Whose whose = whose_is(queue);
+    run_start_wait_.at({whose.queue, whose.owner}).Observe(seconds(waited));
+  }
+  void run_ended(std::string_view queue, ledger::RunState state, std::string_view cls) {
+    const Whose whose = whose_is(queue);
+    runs_ended_.at({whose.queue, whose.owner, id_of(state), classes_.id_of(cls)}).Increment();
+  }
+  void letter_written(std::string_view queue, classifier::Class cls) {
+    const Whose whose = whose_is(queue);
+    letters_.at({id_of(cls), whose.queue, whose.owner}).Increment();
+    if (is_page_worthy(cls)) letters_page_.at({id_of(cls), whose.queue, whose.owner}).Increment();
+  }
+  void webhook(ledger::Store::Telling how) { webhooks_.at({id_of(how)}).Increment(); }
+  void pending(const std::vector<ledger::RunsPending>& runs, const std::vector<ledger::LettersPending>& letters,
+               WallTime now) {
+    const std::int64_t now_ms = std::chrono::floor<std::chrono::milliseconds>(now).time_since_epoch().count();
+    const auto age = [now_ms](std::int64_t since_ms) {
+      return static_cast<double>(std::max<std::int64_t>(now_ms - since_ms, 0)) / 1'000;
+    };
+    std::vector<prometheus::Gauge*> shown;
+    const auto fresh = [&](prometheus::Gauge& gauge) -> prometheus::Gauge& {
+      // Several queues may share a series: they add up, and of ages the greatest counts.
+      if (std::ranges::find(shown, &gauge) == shown.end()) {
+        gauge.Set(0);
+        shown.push_back(&gauge);
+      }
+      return gauge;
+    };
+    const auto add = [&](prometheus::Gauge& gauge, std::int64_t by) {
+      fresh(gauge).Increment(static_cast<double>(by));
+    };
+    const auto most = [&](prometheus::Gauge& gauge, double value) {
+      prometheus::Gauge& one = fresh(gauge);
+      one.Set(std::max(one.Value(), value));
+    };
+    for (const auto& [name, queue] : queues_known_) {
+      const auto found = std::ranges::find(runs, name, &ledger::RunsPending::queue);
+      const bool waits = found != runs.end() && found->waiting > 0;
+      if (!queue.oldest_wait) continue;
+      const Whose whose = whose_is(name);
+      const double lag = waits ? age(found->oldest_ms) - seconds(*queue.oldest_wait) : 0;
+      most(run_lag_.at({whose.queue, whose.owner}), std::max(lag, 0.));
+    }
+    for (const ledger::RunsPending& one : runs) {
+      const Whose whose = whose_is(one.queue);
+      add(runs_waiting_.at({whose.queue, whose.owner}), one.waiting);
+      add(runs_scheduled_.at({whose.queue, whose.owner}), one.scheduled);
+      add(runs_running_.at({whose.queue, whose.owner}), one.running);
+      most(runs_oldest_.at({whose.queue, whose.owner}), one.waiting > 0 ? age(one.oldest_ms) : 0);
+    }
+    for (const ledger::LettersPending& one : letters) {
+      const Whose whose = whose_is(one.queue);
+      const Id cls = classes_.id_of(one.cls);
+      add(letters_pending_.at({cls, whose.queue, whose.owner}), one.count);
+      most(letters_oldest_.at({cls, whose.queue, whose.owner}), age(one.oldest_ms));
+    }
+    for (prometheus::Gauge* gauge : pending_shown_) {
+      if (std::ranges::find(shown, gauge) == shown.end()) gauge->Set(0);
+    }
+    pending_shown_ = std::move(shown);
   }
   void estimated(const budget::Expected& guess, const budget::Expected& truth) {
     const auto ratio = [](std::int64_t guessed, std::int64_t counted) {
@@ -503,6 +579,12 @@ class Metrics::Impl {
       upstreams_.take(route);
       for (Id lane = 1; lane < lanes_.size(); ++lane) calls_in_flight_.at({upstreams_.id_of(route), lane});
     }
+    queues_known_.clear();
+    for (const QueueName& queue : names.queues) {
+      queue_names_.learn(queue.name);
+      if (!queue.owner.empty()) owners_.learn(queue.owner);
+      queues_known_[queue.name] = queue;
+    }
     for (const auto& [upstream, credential] : names.credentials) {
       credentials_.take(credential);
       key_file_good_.at({upstreams_.id_of(upstream), credentials_.id_of(credential)}).Set(1);
@@ -516,6 +598,17 @@ class Metrics::Impl {
   }
 
  private:
+  struct Whose {
+    Id queue = kOther;
+    Id owner = kOther;
+  };
+  Whose whose_is(std::string_view queue) {
+    if (queue.empty()) return {queue_names_.id_of(kNoQueue), owners_.id_of(kNobody)};
+    const auto found = queues_known_.find(queue);
+    if (found == queues_known_.end()) return {kOther, owners_.id_of(kNobody)};
+    const std::string& owner = found->second.owner;
+    return {queue_names_.id_of(queue), owners_.id_of(owner.empty() ? kNobody : std::string_view{owner})};
+  }
   Id tenant_of(std::string_view name) { return tell_tenants_ ? tenants_.id_of(name) : kOther; }
 
   Id model_of(const CallRecord& record) {
@@ -638,6 +731,8 @@ class Metrics::Impl {
   std::vector<prometheus::Gauge*> breakers_shown_{};
   std::vector<prometheus::Gauge*> usable_shown_{};
   std::vector<prometheus::Gauge*> budgets_shown_{};
+  std::vector<prometheus::Gauge*> pending_shown_{};
+  std::map<std::string, QueueName, std::less<>> queues_known_{};
   ModelLearner learner_{};
 
   Vocabulary upstreams_;
@@ -670,7 +765,14 @@ class Metrics::Impl {
   Vocabulary versions_{kVersions};
   Vocabulary reload_results_{kReloadResults};
   Vocabulary once_results_{kOnceResults};
+  Vocabulary replay_states_{ledger::kReplayStateNames};
+  Vocabulary item_states_{ledger::kItemStateNames};
   Vocabulary restart_keys_{kRestartKeys};
+  Vocabulary queue_names_{std::array{kNoQueue}, kQueuesLearned};
+  Vocabulary owners_{std::array{kNobody}, kQueuesLearned};
+  Vocabulary run_states_{ledger::kRunStateNames};
+  Vocabulary tellings_{kTellings};
+  Vocabulary acceptances_{kAcceptances};
   const Id no_model_ = models_.id_of(kNoModel);
 
   const Label upstream_{"upstream", &upstreams_};
@@ -682,6 +784,8 @@ class Metrics::Impl {
   const Label lane_{"lane", &lanes_};
   const Label period_{"period", &periods_};
   const Label credential_{"credential", &credentials_};
+  const Label queue_{"queue", &queue_names_};
+  const Label owner_{"owner", &owners_};
 
   // The table: name, help, labels. docs/metrics.md says more of each.
   Counters calls_ =
@@ -759,6 +863,10 @@ class Metrics::Impl {
                {tenant_, period_, {"event", &budget_event_words_}});
   Counters operator_acts_ =
       counters("callgate_operator_acts_total", "What was done by hand.", {{"act", &acts_}, {"what", &targets_}});
+  Counters replays_ =
+      counters("callgate_replays_total", "Replays of dead letters that came to a state.", {{"state", &replay_states_}});
+  Counters replay_letters_ = counters("callgate_replay_letters_total", "Letters that a replay has come to an end with.",
+                                      {{"result", &item_states_}});
   Histograms estimate_ratio_ = histograms("callgate_token_estimate_ratio",
                                           "Tokens that were expected of an answered attempt, by those it took.",
                                           {{"kind", &token_sides_}}, kRatioBuckets);
@@ -827,6 +935,30 @@ class Metrics::Impl {
                                 "Bytes of answers that are kept in memory for whoever asks the same, and of requests "
                                 "whose caller has left.",
                                 {});
+  Counters runs_accepted_ = counters("callgate_runs_accepted_total", "Runs that were accepted, or were there already.",
+                                     {queue_, owner_, {"result", &acceptances_}});
+  Counters runs_ended_ = counters("callgate_runs_ended_total", "Runs at their end, or given back (queued).",
+                                  {queue_, owner_, {"state", &run_states_}, class_});
+  Histograms run_start_wait_ =
+      histograms("callgate_run_start_wait_seconds", "How long runs waited for their first start.", {queue_, owner_},
+                 kStartBuckets);
+  Gauges runs_waiting_ = gauges("callgate_runs_waiting", "Runs that could begin and wait.", {queue_, owner_});
+  Gauges runs_scheduled_ = gauges("callgate_runs_scheduled", "Runs that may not begin yet.", {queue_, owner_});
+  Gauges runs_running_ = gauges("callgate_runs_running", "Runs under way.", {queue_, owner_});
+  Gauges runs_oldest_ = gauges("callgate_runs_oldest_wait_seconds", "How long the oldest one that could begin has waited.",
+                               {queue_, owner_});
+  Gauges run_lag_ = gauges("callgate_runs_slo_lag_seconds", "By how much that is over the queue's slo.oldest_wait.",
+                           {queue_, owner_});
+  Counters letters_ =
+      counters("callgate_dead_letters_total", "Dead letters that were written.", {class_, queue_, owner_});
+  Counters letters_page_ = counters("callgate_dead_letters_page_total",
+                                    "Those of them that somebody must look at at once.", {class_, queue_, owner_});
+  Gauges letters_pending_ =
+      gauges("callgate_dead_letters_pending", "Dead letters that are open.", {class_, queue_, owner_});
+  Gauges letters_oldest_ =
+      gauges("callgate_dead_letters_oldest_seconds", "The age of the oldest open one.", {class_, queue_, owner_});
+  Counters webhooks_ =
+      counters("callgate_webhooks_total", "Attempts to tell of a run's end.", {{"result", &tellings_}});
   Gauges draining_ = gauges("callgate_draining", "1 while the process is going, else 0.", {});
   Gauges build_info_ =
       gauges("callgate_build_info", "Always 1; the version is in the label.", {{"version", &versions_}});
@@ -870,8 +1002,21 @@ void Metrics::loads(const std::vector<budget::UpstreamLoad>& upstreams,
 }
 void Metrics::budget_event(const budget::SpendEvent& event) { impl_->budget_event(event); }
 void Metrics::operator_act(std::string_view act, std::string_view what) { impl_->operator_act(act, what); }
+void Metrics::replay_moved(std::string_view state) { impl_->replay_moved(state); }
+void Metrics::replay_item(std::string_view state) { impl_->replay_item(state); }
 void Metrics::estimated(const budget::Expected& guess, const budget::Expected& truth) {
   impl_->estimated(guess, truth);
+}
+void Metrics::run_accepted(std::string_view queue, bool is_new) { impl_->run_accepted(queue, is_new); }
+void Metrics::run_began(std::string_view queue, std::chrono::milliseconds waited) { impl_->run_began(queue, waited); }
+void Metrics::run_ended(std::string_view queue, ledger::RunState state, std::string_view cls) {
+  impl_->run_ended(queue, state, cls);
+}
+void Metrics::letter_written(std::string_view queue, classifier::Class cls) { impl_->letter_written(queue, cls); }
+void Metrics::webhook(ledger::Store::Telling how) { impl_->webhook(how); }
+void Metrics::pending(const std::vector<ledger::RunsPending>& runs, const std::vector<ledger::LettersPending>& letters,
+                      WallTime now) {
+  impl_->pending(runs, letters, now);
 }
 void Metrics::draining(bool on) { impl_->draining(on); }
 void Metrics::live(const LiveFigures& figures) { impl_->live(figures); }

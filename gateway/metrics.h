@@ -2,9 +2,11 @@
 // What does callgate tell Prometheus? The table of all families stands in metrics.cpp, their meaning in
 // docs/metrics.md.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +18,13 @@
 
 namespace gateway {
 
+/// A queue with a contract.
+struct QueueName {
+  std::string name{};
+  std::string owner{};                                      // The contract's team; empty: none is named.
+  std::optional<std::chrono::milliseconds> oldest_wait{};  // Its objective.
+};
+
 /// What may become a label value; everything else folds into "_other" (a caller's text must not grow the scrape).
 struct MetricNames {
   std::vector<std::string> upstreams{};
@@ -23,6 +32,7 @@ struct MetricNames {
   std::vector<std::pair<std::string, std::string>> credentials{};  // Ours: upstream, name.
   std::vector<std::string> models{};  // Names in the price table. At most 50 more are learned from answered calls.
   std::vector<std::string> tenants{};
+  std::vector<QueueName> queues{};
   bool tell_tenants = true;  // False: all are "_other".
 };
 
@@ -64,7 +74,18 @@ class Metrics {
              const std::vector<budget::BudgetState>& budgets);
   void budget_event(const budget::SpendEvent& event);
   void operator_act(std::string_view act, std::string_view what);
+  void replay_moved(std::string_view state);  // Of ledger::kReplayStateNames.
+  void replay_item(std::string_view state);   // Of ledger::kItemStateNames.
   void estimated(const budget::Expected& guess, const budget::Expected& truth);
+  void run_accepted(std::string_view queue, bool is_new);  // Else its key was that of a run that is there.
+  void run_began(std::string_view queue, std::chrono::milliseconds waited);  // For the first time.
+  /// Queued: given back.
+  void run_ended(std::string_view queue, ledger::RunState state, std::string_view cls);
+  void letter_written(std::string_view queue, classifier::Class cls);
+  void webhook(ledger::Store::Telling how);
+  /// What waits, every few seconds.
+  void pending(const std::vector<ledger::RunsPending>& runs, const std::vector<ledger::LettersPending>& letters,
+               WallTime now);
   void draining(bool on);
   void live(const LiveFigures& figures);
   /// `well`: rows reach the file that was asked for.

@@ -206,11 +206,16 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
       told->cost = ending.cost;
       told->body = last.bytes;
     }
-    all.run = run->end(ending, std::move(told));
-    run->ended = true;
+    // An answer that is not kept here is being read along: then its reader ends the run, once he has all of it.
+    if (told || !good) {
+      all.run = run->end(ending, std::move(told));
+      run->ended = true;
+    }
   }
-  if (std::optional<ledger::Letter> dead = letter(ending, all); dead || good)
+  if (std::optional<ledger::Letter> dead = letter(ending, all); dead || good) {
+    if (dead && once.doors_.died) once.doors_.died(ending);
     all.letter = ledger::LetterOutcome{key.scope, key.shown, std::move(dead)};
+  }
   // What could not be claimed is kept in memory, and stored for a later process.
   const bool store_later = !claimed && unclaimed && whole && like_key();
   if (!claimed && !store_later) return all;
@@ -226,6 +231,7 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
 
 std::optional<ledger::Letter> Once::Story::letter(const CallRecord& ending, const ledger::CallEnd& end) const {
   if (!letters) return std::nullopt;
+  // Whether a run has died is for its end to say.
   const bool dead =
       end.run ? end.run->state == ledger::RunState::Dead || end.run->state == ledger::RunState::Failed
               : leaves_letter(ending);

@@ -52,6 +52,7 @@ class Once {
   struct Doors {
     std::function<void(CallRecord)> ended{};  // Of every call, its caller's own: for log, metrics, recent calls.
     std::function<void(std::string_view)> counted{};  // One of kOnceResults.
+    std::function<void(const CallRecord&)> died{};    // It leaves a dead letter. May be empty.
   };
   Once(Services services, LiveCalls& live, Doors doors);
   ~Once();

@@ -17,11 +17,14 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 
 #include "gateway/admin.h"
 #include "gateway/admission.h"
+#include "gateway/call_id.h"
+#include "gateway/config_files.h"
 #include "gateway/config_keys.h"
 #include "gateway/front.h"
 #include "gateway/health.h"
@@ -30,6 +33,9 @@
 #include "gateway/loop_door.h"
 #include "gateway/recent_calls.h"
 #include "gateway/reload.h"
+#include "gateway/replays.h"
+#include "gateway/runs.h"
+#include "gateway/runs_api.h"
 #include "gateway/runtime.h"
 #include "gateway/store_ledger.h"
 #include "gateway/store_start.h"
@@ -84,6 +90,8 @@ MetricNames metric_names(const Config& config) {
   }
   for (const RouteConfig& route : config.routes) names.routes.push_back(route.name);
   for (const TenantConfig& tenant : config.tenants) names.tenants.push_back(tenant.name);
+  for (const QueueContract& queue : config.queues)
+    names.queues.push_back({queue.name, queue.owner.team, queue.slo.oldest_wait});
   names.tell_tenants = config.tenant_label;
   return names;
 }
@@ -114,11 +122,16 @@ class Sidecar {
         admission_(runtime_, admission_listeners()),
         opened_(open_store(config(), source_.overrides.environment)),
         ledger_(runtime_, io_, *opened_.store),
+        webhook_secrets_(std::make_shared<const WebhookSecrets>(read_secrets(config()))),
         front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_, recent_),
+        runs_(runtime_, io_, *opened_.store, upstream_, metrics_, log_, run_doors()),
+        runs_api_(runtime_, io_, *opened_.store, runs_, front_, metrics_, opened_.trouble),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
     front_.serve_events_by(events_);
+    front_.serve_runs_by(runs_api_);
+    front_.letters_by([this](const CallRecord& record) { runs_.died(record); });
     configure();
     remember();
     server_.listen();
@@ -137,7 +150,9 @@ class Sidecar {
          {"version", CALLGATE_VERSION},
          {"config", source_.file.empty() ? "built-in defaults" : source_.file}});
     ready_ = true;
+    replays_.resume_all();
     turn();
+    runs_.start();
     // Spawned by name: a lambda born inside the call would die with it.
     asio::co_spawn(io_, tick(), asio::detached);
     asio::co_spawn(io_, live_and_go(), asio::detached);
@@ -154,6 +169,19 @@ class Sidecar {
   [[nodiscard]] const Config& config() const { return holding_.config; }
   void say(Level level, std::string_view event, std::string_view message, Log::Fields fields) {
     log_.line(level, event, message, fields, runtime_.wall_now());
+  }
+
+  Runs::Doors run_doors() {
+    Runs::Doors doors;
+    doors.play = [this](Errand errand, Caller& caller, Signal& signal) {
+      return front_.run_errand(std::move(errand), caller, signal);
+    };
+    return doors;
+  }
+  /// A file that cannot be read is the configuration's check to tell; nothing is told by webhooks then.
+  [[nodiscard]] WebhookSecrets read_secrets(const Config& of) const {
+    if (!of.webhooks.secret.given()) return {};
+    return read_webhook_secrets(of.webhooks.secret, source_.overrides.environment).value_or(WebhookSecrets{});
   }
 
   ServerOptions server_options() const {
@@ -243,8 +271,66 @@ class Sidecar {
     sources.forget_claim = [this](const ledger::Digest& scope, const std::string& call_id) {
       opened_.store->forget_claim(scope, call_id);
     };
+    sources.dead = dead_sources(sources.books);
     sources.environment = source_.overrides.environment;
     return sources;
+  }
+  /// For the admin's thread.
+  DeadSources dead_sources(std::function<bool(std::function<void(ledger::Books&)>)> books) {
+    DeadSources sources;
+    sources.store = opened_.store.get();
+    sources.books = std::move(books);
+    sources.look = [this](const std::string& replay) { asio::post(io_, [this, replay] { replays_.look(replay); }); };
+    sources.terms = [this](const std::string& queue) {
+      const std::shared_ptr<const Config> config = told_config_.load();
+      const QueueContract& contract = contract_of(*config, queue);
+      ReplayTerms terms;
+      // What no contract says is the operator's to choose.
+      if (contract.name.empty()) return terms;
+      terms.needs_approval = contract.replay.requires_approval;
+      terms.approvers = contract.replay.approvers;
+      terms.max_per_second = contract.replay.max_rate;
+      terms.canary = contract.replay.canary;
+      if (contract.replay.max_cost) terms.max_cost_nano = contract.replay.max_cost->value;
+      return terms;
+    };
+    sources.schema_fault = [this](const std::string& queue, std::string_view body) {
+      const std::shared_ptr<const Config> config = told_config_.load();
+      const QueueContract& contract = contract_of(*config, queue);
+      std::string told;
+      if (!contract.payload_schema.schema) return told;
+      for (const PayloadFault& fault : contract.payload_schema.schema->check(body))
+        told += (told.empty() ? "" : "; ") + text_of(fault);
+      return told;
+    };
+    sources.new_id = [] {
+      std::random_device chance;
+      const auto bits = [&] { return (std::uint64_t{chance()} << 32U) | chance(); };
+      const std::uint64_t high = bits();
+      return new_call_id(std::chrono::system_clock::now(), high, bits());
+    };
+    return sources;
+  }
+  Replays::Doors replay_doors() {
+    Replays::Doors doors;
+    doors.moved = [this](const ledger::Replay& replay) {
+      const std::string_view state = ledger::kReplayStateNames[static_cast<std::size_t>(replay.state)];
+      metrics_.replay_moved(state);
+      say(replay.state == ledger::ReplayState::Stopped ? Level::Warn : Level::Info,
+          "replay",
+          "a replay of dead letters has moved on",
+          {{"replay", replay.id},
+           {"state", state},
+           {"reason", replay.why},
+           {"resolved", replay.resolved},
+           {"dead_again", replay.dead_again},
+           {"skipped", replay.skipped},
+           {"waiting", replay.waiting}});
+    };
+    doors.item = [this](ledger::ItemState state) {
+      metrics_.replay_item(ledger::kItemStateNames[static_cast<std::size_t>(state)]);
+    };
+    return doors;
   }
   StatusSnapshot status() {
     StatusSnapshot snapshot;
@@ -270,10 +356,11 @@ class Sidecar {
         result.known = is_known(order.pausable, order.name);
         if (!result.known) return result;
         const TimePoint until = order.for_time ? runtime_.now() + *order.for_time : TimePoint::max();
-        admission_.pause(order.pausable, order.name, until);
+        pause(order.pausable, order.name, until);
         ledger::PauseRow row{.what = std::string{budget::name_of(order.pausable)}, .name = order.name};
         if (order.for_time) row.until_ms = ms_since_epoch(runtime_.wall_now() + *order.for_time);
         opened_.store->remember_pause(row);
+        if (order.pausable == budget::Pausable::Queue) audit("queue.pause", order.name);
         std::string told = "resumed";
         if (order.for_time) {
           told.clear();
@@ -283,9 +370,11 @@ class Sidecar {
         return result;
       }
       case Order::Act::Resume:
-        result.known = admission_.resume(order.pausable, order.name);
+        result.known = order.pausable == budget::Pausable::Queue ? runs_.resume(order.name)
+                                                                 : admission_.resume(order.pausable, order.name);
         result.count = result.known ? 1 : 0;
         opened_.store->forget_pause(budget::name_of(order.pausable), order.name);
+        if (result.known && order.pausable == budget::Pausable::Queue) audit("queue.resume", order.name);
         if (result.known) front_.acted({"resume", budget::name_of(order.pausable), order.name, 0, {}});
         return result;
       case Order::Act::Grant:
@@ -306,6 +395,21 @@ class Sidecar {
     }
     return result;
   }
+  void pause(budget::Pausable what, const std::string& name, TimePoint until) {
+    if (what == budget::Pausable::Queue)
+      runs_.pause(name, until);
+    else
+      admission_.pause(what, name, until);
+  }
+  void audit(std::string act, const std::string& what) {
+    ledger::AuditRow row;
+    row.at_ms = ms_since_epoch(runtime_.wall_now());
+    row.who = "admin";
+    row.act = std::move(act);
+    row.what = what;
+    row.count = 1;
+    opened_.store->remember_act(std::move(row));
+  }
   [[nodiscard]] bool is_known(budget::Pausable what, std::string_view name) const {
     switch (what) {
       case budget::Pausable::Tenant:
@@ -314,12 +418,18 @@ class Sidecar {
         return budget::lane_named(name).has_value();
       case budget::Pausable::Upstream:
         return std::ranges::find(config().upstreams, name, &UpstreamConfig::name) != config().upstreams.end();
+      case budget::Pausable::Queue:
+        return runs_.knows_queue(name);
     }
     return false;
   }
   Reloader::Doors reload_doors() {
     Reloader::Doors doors;
-    doors.read = [this] { return source_.read_again(); };
+    doors.read = [this] {
+      Loaded fresh = source_.read_again();
+      webhook_secrets_ = std::make_shared<const WebhookSecrets>(read_secrets(fresh.config));
+      return fresh;
+    };
     doors.take = [this](Loaded fresh, ReloadCause cause) -> std::optional<ReloadReport> {
       ReloadReport report;
       if (door_.run([&] { report = take(std::move(fresh), cause); }, kLoopPatience)) return report;
@@ -420,7 +530,10 @@ class Sidecar {
           "attempts were under way when callgate ended the last time; they are possibly billed",
           {{"attempts", figures.unknown_outcomes}});
     }
-    tell_not_restored(restore_pauses(store, admission_, runtime_));
+    tell_not_restored(restore_pauses(
+        store, runtime_, [this](budget::Pausable what, const std::string& name, TimePoint until) {
+          pause(what, name, until);
+        }));
     tell_not_restored(
         restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_), kAtStart));
   }
@@ -433,7 +546,9 @@ class Sidecar {
   }
   /// What a start and a reload have in common.
   void configure() {
+    told_config_ = std::make_shared<const Config>(config());
     front_.configure(config());
+    runs_.configure(std::make_shared<const Config>(config()), *webhook_secrets_.load());
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
@@ -658,9 +773,14 @@ class Sidecar {
         "no new calls; those in flight have until the drain's deadline",
         {{"signal", name}, {"in_flight", server_.figures().requests}});
     server_.drain();
+    runs_.drain();
     front_.drain();
+    replays_.drain();
     // Calls that no caller waits for have the same time.
-    const auto busy = [this] { return server_.figures().requests > 0 || front_.once().active() > 0; };
+    const auto busy = [this] {
+      return server_.figures().requests > 0 || front_.once().active() > 0 || replays_.active() > 0 ||
+             runs_.active() > 0;
+    };
 
     bool hurry = false;
     endings_.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
@@ -679,6 +799,8 @@ class Sidecar {
           {{"broken_off", front_.active()}});
       server_.stop_all();
       front_.stop_all();
+      replays_.stop_all();
+      runs_.stop_all();
       const TimePoint end = runtime_.now() + kLastWords;
       while (busy() && runtime_.now() < end) {
         timer.expires_after(kDrainPoll);
@@ -727,8 +849,13 @@ class Sidecar {
   EventFeed events_{runtime_, io_, *opened_.store};
   UnknownAnswers unknown_;
   RecentCalls recent_{};
+  std::atomic<std::shared_ptr<const WebhookSecrets>> webhook_secrets_;
   Front front_;
+  Replays replays_{runtime_, io_, *opened_.store, front_, replay_doors()};
+  Runs runs_;
+  RunsApi runs_api_;
   Server server_;
+  std::atomic<std::shared_ptr<const Config>> told_config_{};  // For other threads: contracts.
   // Threads of their own, that ask the I/O thread.
   std::optional<Reloader> reloader_{};
   std::optional<KeyFiles> key_files_{};

@@ -58,7 +58,7 @@ std::int64_t ms_of(WallTime when) { return std::chrono::floor<milliseconds>(when
 
 std::optional<budget::Pausable> pausable_named(std::string_view name) {
   using budget::Pausable;
-  for (const Pausable one : {Pausable::Tenant, Pausable::Lane, Pausable::Upstream}) {
+  for (const Pausable one : budget::kPausables) {
     if (budget::name_of(one) == name) return one;
   }
   return std::nullopt;
@@ -104,7 +104,9 @@ OpenedStore open_store(const Config& config, const Environment& environment) {
   return opened;
 }
 
-std::string restore_pauses(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime) {
+std::string restore_pauses(
+    ledger::Store& store, Runtime& runtime,
+    const std::function<void(budget::Pausable what, const std::string& name, TimePoint until)>& pause) {
   const WallTime wall = runtime.wall_now();
   const auto pauses = ask<std::vector<ledger::PauseRow>>(
       store, [now = ms_of(wall)](ledger::Books& books) { return books.pauses(now); }, kAtStart);
@@ -114,7 +116,7 @@ std::string restore_pauses(ledger::Store& store, DispatchAdmission& admission, R
     if (!what) continue;
     TimePoint until = TimePoint::max();
     if (row.until_ms) until = runtime.now() + (moment(*row.until_ms) - wall);
-    admission.pause(*what, row.name, until);
+    pause(*what, row.name, until);
   }
   return {};
 }

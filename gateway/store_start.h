@@ -2,6 +2,7 @@
 // How does the process begin to remember: which store, and what of the time before it counts again?
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -39,7 +40,9 @@ inline constexpr std::chrono::milliseconds kAtReload{1'000};
 
 /// Block for as long as that at most, twice. Empty: done; else what could not be read, for people: then budgets begin
 /// at nothing.
-[[nodiscard]] std::string restore_pauses(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime);
+[[nodiscard]] std::string restore_pauses(
+    ledger::Store& store, Runtime& runtime,
+    const std::function<void(budget::Pausable what, const std::string& name, TimePoint until)>& pause);
 [[nodiscard]] std::string restore_money(ledger::Store& store, DispatchAdmission& admission, Runtime& runtime,
                                         const MoneyToRestore& wanted, std::chrono::milliseconds patience);
 

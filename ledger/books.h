@@ -209,7 +209,8 @@ class Books {
   [[nodiscard]] virtual Answer<std::optional<RunLine>> run(std::string_view id, std::string_view tenant) = 0;
   /// Null: it has none, or it cannot be read.
   [[nodiscard]] virtual Answer<std::shared_ptr<const StoredAnswer>> run_answer(std::string_view id) = 0;
-  /// Queued ones of a queue that may begin before then, the oldest first.
+  /// Queued ones of a queue that may begin before then, the oldest first. Not those behind another one of their
+  /// ordering key: one that is running, or an older one that is queued, whenever that may begin.
   [[nodiscard]] virtual Answer<std::vector<WaitingRun>> waiting_runs(std::string_view queue, std::int64_t before_ms,
                                                                      std::string_view after, std::size_t most) = 0;
   /// When the first of those begins that may not begin yet; nothing: there is none.

@@ -31,7 +31,7 @@ struct RunRows::Row {
   RunState state = RunState::Queued;
   std::int64_t fence = 0;
   int starts = 0, crashes = 0;
-  std::optional<std::int64_t> cost_nano{};
+  std::optional<std::int64_t> cost_nano{}, started_ms{};
 };
 
 RunRows::RunRows(Database& database, const Box& box, Rows& rows)
@@ -40,7 +40,7 @@ RunRows::RunRows(Database& database, const Box& box, Rows& rows)
       rows_(rows),
       select_(database,
               "SELECT id, tenant, queue, lane, run_id, labels, route, model, key, scope, fingerprint, ordering_key, "
-              "version, webhook, created_ms, not_before_ms, deadline_ms, state, fence, starts, crashes, cost_nano "
+              "version, webhook, created_ms, not_before_ms, deadline_ms, state, fence, starts, crashes, cost_nano, started_ms "
               "FROM runs WHERE id = ?"),
       by_scope_(database, "SELECT id, state, fingerprint FROM runs WHERE scope = ?"),
       insert_(
@@ -91,6 +91,7 @@ std::optional<RunRows::Row> RunRows::row_of(const std::string& id) {
   row.starts = static_cast<int>(select_.number(at++));
   row.crashes = static_cast<int>(select_.number(at++));
   row.cost_nano = select_.maybe_number(at++);
+  row.started_ms = select_.maybe_number(at++);
   select_.reset();
   return row;
 }
@@ -138,6 +139,7 @@ TakenRun RunRows::take(const std::string& id, std::int64_t lease_ms, std::int64_
   taken.fence = row->fence + 1;
   taken.starts = row->starts + 1;
   taken.crashes = row->crashes;
+  taken.started_ms = row->started_ms.value_or(now_ms);
   taken.run = std::move(row->run);
   body_.bind(1, id).bind(2, int{Request});
   if (body_.step()) {
@@ -282,7 +284,7 @@ std::optional<RunState> RunRows::retry(const std::string& id, const std::string&
   changed = true;
   // Whoever retries it by hand gives it three starts of the process again.
   Statement update(database_,
-                   "UPDATE runs SET state = 0, not_before_ms = ?2, ended_ms = NULL, crashes = 0, class = '', "
+                   "UPDATE runs SET state = 0, not_before_ms = ?2, started_ms = NULL, ended_ms = NULL, crashes = 0, class = '', "
                    "why = '', status = 0, has_answer = 0 WHERE id = ?1");
   update.bind(1, id).bind(2, now_ms).run();
   keep_answer(id, {});

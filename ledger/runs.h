@@ -69,6 +69,7 @@ struct TakenRun {
   NewRun run{};  // Its request is null where it cannot be read: `why`.
   int starts = 0;
   int crashes = 0;
+  std::int64_t started_ms = 0;  // For the first time since it was accepted or retried by hand.
   std::string why{};
 };
 

@@ -94,12 +94,12 @@ export async function callgate(port, client, { executable, settings, log }) {
   const program = start(executable, ["serve", "--config", file, "--set", `store.path=${file}.db`, ...settings.flatMap((one) => ["--set", one])]);
   let said = "";
   program.stderr.on("data", (text) => (said += text));
-  const file = log && createWriteStream(log);
+  const kept = log && createWriteStream(log);
   const events = {};
   const count = (what) => (events[what] = (events[what] ?? 0) + 1);
   const listening = new Promise((resolve, reject) => {
     createInterface({ input: program.stdout }).on("line", (line) => {
-      file?.write(`${line}\n`);
+      kept?.write(`${line}\n`);
       const entry = JSON.parse(line);
       if (entry.event === "listening") resolve(entry);
       count(entry.event === "call" ? `call ${entry.status} ${entry.class} ${entry.reason ?? ""}`.trim() : entry.event);

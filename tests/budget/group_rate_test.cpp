@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -176,6 +177,22 @@ TEST(GroupRate, what_is_refused_at_any_rate_is_not_helped_by_a_slower_one) {
   }
   EXPECT_LT(now - kNow, 200s) << "3000 attempts take 60 s without any limit";
   EXPECT_GT(least, 15);
+}
+
+// Chance may make a first sample look worse than the slower one after it, so that the slower rate seems to help.
+TEST(GroupRate, chance_does_not_keep_it_at_its_slowest) {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    std::mt19937 chance{seed};
+    const double refused = 0.25 + 0.05 * (seed % 5);
+    GroupRate rate;
+    TimePoint now = kNow;
+    for (int i = 0; i < 800; ++i) {
+      now = std::max(now + 20ms, rate.next(kCall, now + 20ms));
+      rate.take(kCall, now);
+      rate.settle(kCall, kCall, std::generate_canonical<double, 32>(chance) < refused, now, now + 5ms);
+    }
+    EXPECT_LT(now - kNow, 90s) << "seed " << seed << ": 800 attempts take 16 s without any limit, 160 s at the slowest";
+  }
 }
 
 TEST(GroupRate, does_not_learn_from_few) {

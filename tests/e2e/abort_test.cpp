@@ -20,7 +20,7 @@ using support::RawClient;
 using support::request_text;
 using support::Response;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef CALLGATE_SANITIZED
 constexpr int kAborts = 4'000;
 constexpr int kPatient = 300;  // ms
 #else

@@ -31,7 +31,7 @@ using support::Response;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef CALLGATE_SANITIZED
 constexpr bool kSanitized = true;  // Their own memory and pace say nothing about ours.
 #else
 constexpr bool kSanitized = false;

@@ -59,6 +59,17 @@ void play(Metrics& metrics, const CallRecord& record) {
 
 /// Every way in which a number can move, once.
 void work_everything(Metrics& metrics) {
+  metrics.run_accepted("invoices", true);
+  metrics.run_began("invoices", std::chrono::milliseconds{20});
+  metrics.run_ended("invoices", ledger::RunState::Dead, "auth");
+  metrics.letter_written("invoices", classifier::Class::Auth);
+  metrics.webhook(ledger::Store::Telling::Told);
+  MetricNames with_queue;
+  with_queue.queues.push_back({"invoices", "billing", std::chrono::milliseconds{1'000}});
+  metrics.update(with_queue);
+  metrics.pending({{.queue = "invoices", .waiting = 2, .oldest_ms = 1'000}},
+                  {{.cls = "auth", .queue = "invoices", .count = 1, .oldest_ms = 1'000}},
+                  gateway::WallTime{std::chrono::seconds{10}});
   CallRecord hard = answered();
   hard.stream = true;
   hard.sdk_retry = true;

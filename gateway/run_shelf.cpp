@@ -1,0 +1,121 @@
+#include "gateway/run_shelf.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+namespace gateway {
+namespace {
+
+// What has become free behind others in a window waits no longer for it to run out.
+constexpr std::chrono::milliseconds kReadAgain{100};
+constexpr std::chrono::milliseconds kReadPace{10};
+
+std::string order_of(const ledger::WaitingRun& run) {
+  if (run.ordering_key.empty()) return {};
+  return run.tenant + '\n' + run.queue + '\n' + run.ordering_key;
+}
+
+}  // namespace
+
+void RunShelf::configure(int all, std::function<int(std::string_view)> per_queue) {
+  all_ = all;
+  per_queue_ = std::move(per_queue);
+}
+
+bool RunShelf::resume(const std::string& queue) {
+  const bool was = paused_.erase(queue) > 0;
+  if (const auto found = queues_.find(queue); found != queues_.end()) found->second.touched = true;
+  return was;
+}
+
+bool RunShelf::paused(std::string_view queue, TimePoint now) const {
+  const auto found = paused_.find(queue);
+  return found != paused_.end() && found->second > now;
+}
+
+std::optional<TimePoint> RunShelf::resumes_at(TimePoint now) const {
+  std::optional<TimePoint> first;
+  for (const auto& [queue, until] : paused_) {
+    if (until > now && until != TimePoint::max() && (!first || until < *first)) first = until;
+  }
+  return first;
+}
+
+void RunShelf::touch_all() {
+  for (auto& [name, queue] : queues_) queue.touched = true;
+}
+
+bool RunShelf::has_room(const std::string& name, const Queue& queue) const {
+  const int most = per_queue_ ? per_queue_(name) : 0;
+  return has_room() && (most == 0 || queue.held < most);
+}
+
+std::vector<std::string> RunShelf::to_read(TimePoint now) const {
+  std::vector<std::string> names;
+  for (const auto& [name, queue] : queues_) {
+    if (!queue.touched || !has_room(name, queue) || paused(name, now)) continue;
+    const bool never = queue.read_at == TimePoint{};
+    if (!never && now - queue.read_at < (queue.window.empty() ? kReadPace : kReadAgain)) continue;
+    names.push_back(name);
+  }
+  return names;
+}
+
+void RunShelf::reading(const std::vector<std::string>& queues) {
+  left_.clear();
+  for (const std::string& name : queues) queues_[name].touched = false;
+}
+
+void RunShelf::put(const std::string& name, std::vector<ledger::WaitingRun> window, TimePoint now) {
+  Queue& queue = queues_[name];
+  queue.touched = queue.touched || window.size() >= kWindow;
+  queue.read_at = now;
+  queue.window.clear();
+  for (ledger::WaitingRun& run : window) {
+    if (!held_.contains(run.id) && !left_.contains(run.id)) queue.window.push_back(std::move(run));
+  }
+}
+
+std::optional<ledger::WaitingRun> RunShelf::next(TimePoint now) {
+  if (!has_room() || queues_.empty()) return std::nullopt;
+  auto at = queues_.upper_bound(turn_);
+  for (std::size_t looked = 0; looked < queues_.size(); ++looked, ++at) {
+    if (at == queues_.end()) at = queues_.begin();
+    Queue& queue = at->second;
+    if (!has_room(at->first, queue) || paused(at->first, now)) continue;
+    const auto first = std::ranges::find_if(queue.window, [&](const ledger::WaitingRun& run) {
+      return run.ordering_key.empty() || !orders_.contains(order_of(run));
+    });
+    if (first == queue.window.end()) continue;
+    ledger::WaitingRun run = std::move(*first);
+    queue.window.erase(first);
+    queue.held += 1;
+    std::string order = order_of(run);
+    if (!order.empty()) orders_.insert(order);
+    held_[run.id] = {at->first, std::move(order)};
+    turn_ = at->first;
+    return run;
+  }
+  return std::nullopt;
+}
+
+void RunShelf::done(const std::string& id) {
+  const auto found = held_.find(id);
+  if (found == held_.end()) return;
+  Queue& queue = queues_[found->second.queue];
+  queue.held -= 1;
+  queue.touched = true;
+  orders_.erase(found->second.order);
+  left_.insert(id);
+  held_.erase(found);
+}
+
+std::vector<std::string> RunShelf::queues() const {
+  std::vector<std::string> names;
+  for (const auto& [name, queue] : queues_) names.push_back(name);
+  return names;
+}
+
+}  // namespace gateway

@@ -1,0 +1,126 @@
+#pragma once
+// Who makes the runs that were accepted, and tells of their ends? (design §9)
+//
+//   coroutine  does what
+//   ---------  -----------------------------------------------------------------------------------------------------
+//   work       reads what waits, takes what may begin (run_shelf.h) and starts a coroutine for each
+//   make       one run: takes it, plays its call like any other (Front::run_errand), ends it if its call has not
+//   renew      prolongs the leases of all that are held, every third of runs.lease
+//   look       depths and ages for the gauges; finds what was missed
+//   tell       webhooks
+//
+// A run whose process dies is found at the next start and made again; whoever was stopped for longer than a lease and
+// wakes up late is refused by the fence. A run that was found open at three starts is not begun a fourth time.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gateway/front.h"
+#include "gateway/log.h"
+#include "gateway/metrics.h"
+#include "gateway/run_end.h"
+#include "gateway/run_shelf.h"
+#include "gateway/standard_webhooks.h"
+#include "gateway/webhook_sender.h"
+#include "ledger/store.h"
+
+namespace gateway {
+
+/// I/O thread only. The store must be gone before the io_context is.
+class Runs {
+ public:
+  struct Doors {
+    std::function<task<std::expected<CallRecord, RefusedRequest>>(Errand, Caller&, Signal&)> play{};
+  };
+  Runs(Runtime& runtime, asio::io_context& io, ledger::Store& store, Upstream& upstream, Metrics& metrics, Log& log,
+       Doors doors);
+  ~Runs();
+  Runs(const Runs&) = delete;
+  Runs& operator=(const Runs&) = delete;
+
+  /// For runs that begin from now on.
+  void configure(std::shared_ptr<const Config> config, WebhookSecrets secrets);
+  void start();
+  /// Nothing is begun any more; what is under way is ended by its calls.
+  void drain();
+  /// Runs that are under way end as soon as they can, and are queued again.
+  void stop_all();
+  /// Runs under way.
+  [[nodiscard]] std::size_t active() const { return making_.size(); }
+
+  /// There is something new to take in that queue.
+  void touched(const std::string& queue);
+  /// It is under way here, and told to end as cancelled.
+  bool cancel(const std::string& id);
+  /// Until something has ended, the signal rings, or `until` at the latest. `known` is news() as it was.
+  task<void> wait_for_news(std::uint64_t known, TimePoint until, Signal& signal);
+  [[nodiscard]] std::uint64_t news() const { return news_; }
+  /// Somebody else has ended or changed one.
+  void tell_news();
+
+  void pause(const std::string& queue, TimePoint until);
+  bool resume(const std::string& queue);
+  [[nodiscard]] bool knows_queue(std::string_view queue) const;
+
+  /// A call has left a dead letter.
+  void died(const CallRecord& record);
+  /// Open letters of a queue, as of now or a moment ago.
+  task<std::int64_t> open_letters(std::string queue);
+
+  [[nodiscard]] const std::shared_ptr<const Config>& config() const { return config_; }
+  [[nodiscard]] const WebhookSecrets& secrets() const { return secrets_; }
+
+ private:
+  struct Making;
+  struct Pending;
+  task<void> work();
+  task<void> renew();
+  task<void> look();
+  task<void> tell();
+  task<void> tell_one(ledger::WebhookRow row, WallTime first);
+  task<void> make(std::shared_ptr<Making> one);
+  task<void> make_it(Making& one);
+  task<void> play(Making& one, ledger::TakenRun taken, const QueueContract& contract);
+  task<void> end(const RunTerms& terms, ledger::RunOutcome outcome, const ledger::NewRun& run, classifier::Class cls);
+  task<bool> read_windows(std::vector<std::string> queues);
+  task<void> read_pending();
+  [[nodiscard]] ledger::LetterOutcome letter_of(const ledger::NewRun& run, const ledger::RunOutcome& outcome,
+                                                classifier::Class cls) const;
+  void count_end(const ledger::RunOutcome& outcome, std::string_view queue);
+  void say(Config::Log::Level level, std::string_view event, std::string_view message, Log::Fields fields);
+  [[nodiscard]] TimePoint at(WallTime when) const;
+
+  Runtime& runtime_;
+  asio::io_context& io_;
+  ledger::Store& store_;
+  Upstream& upstream_;
+  Metrics& metrics_;
+  Log& log_;
+  Doors doors_;
+  std::shared_ptr<const Config> config_{};
+  WebhookSecrets secrets_{};
+  std::shared_ptr<const WebhookOptions> webhooks_{};
+  RunShelf shelf_{};
+  std::map<std::string, std::shared_ptr<Making>, std::less<>> making_{};
+  std::set<Signal*> waiting_{};
+  std::uint64_t news_ = 0;
+  std::map<std::string, std::int64_t, std::less<>> open_letters_{};
+  TimePoint letters_read_{};
+  TimePoint rests_until_{};  // The store could not be asked.
+  TimePoint next_at_ = TimePoint::max();
+  Signal work_bell_;
+  Signal renew_bell_;
+  Signal look_bell_;
+  Signal tell_bell_;
+  std::map<std::string, std::unique_ptr<Signal>, std::less<>> telling_{};  // By run.
+  bool started_ = false;
+  bool draining_ = false;
+};
+
+}  // namespace gateway
