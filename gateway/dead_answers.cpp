@@ -295,7 +295,12 @@ EndpointAnswer letter(const DeadSources& sources, const std::string& id, Asked a
         sources, [id](ledger::Books& books) { return books.letter_request(id, -1); });
     if (!request) return std::move(request.error());
     json["kept_request"] = *request ? json_of(**request) : Json();
-    sources.store->remember_act(audit(asked, "dead.reveal", id, {}));
+    // Who looks at somebody's prompt is written down before he sees it.
+    auto told = std::make_shared<std::promise<bool>>();
+    std::future<bool> written = told->get_future();
+    sources.store->remember_act(audit(asked, "dead.reveal", id, {}),
+                                [told](ledger::Written how) { told->set_value(how == ledger::Written::Committed); });
+    if (written.wait_for(kPatience) != std::future_status::ready || !written.get()) return no_answer();
   }
   return json_answer(json);
 }

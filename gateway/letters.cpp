@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "classifier/error_reader.h"
 #include "gateway/cause.h"
 #include "gateway/kept_request.h"
 #include "gateway/unknown_answers.h"
@@ -52,15 +53,18 @@ LetterMaker::LetterMaker(const Call& call)
       terms_(call.letter),
       callers_key_(std::ranges::any_of(call.candidates, [](const auto& way) { return !way.configured; })) {}
 
-ledger::Letter LetterMaker::make(const CallRecord& record) const {
+ledger::Letter LetterMaker::make(const CallRecord& record, std::string_view said) const {
   const bool tried = !record.attempts.empty();
   const AttemptRow* last = tried ? &record.attempts.back() : nullptr;
+  // Our own words for it, where we had any; else the provider's.
+  std::string message{last ? std::string_view{last->detail} : record.reason};
+  if (message.empty() && !said.empty()) message = classifier::said_error(said).message;
   const std::vector<std::string> hidden = callers_secrets(headers_, target_);
   const Cause cause =
       cause_of({.queue = record.queue,
                 .cls = record.cls,
                 .code = last ? std::string_view{last->code} : record.reason,
-                .message = last ? std::string_view{last->detail} : record.reason,
+                .message = message,
                 .model = record.model,
                 .fingerprint = last ? std::string_view{last->fingerprint} : std::string_view{},
                 .body = body_ ? std::string_view{*body_} : std::string_view{},

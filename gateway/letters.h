@@ -24,7 +24,8 @@ namespace gateway {
 class LetterMaker {
  public:
   explicit LetterMaker(const Call& call);
-  [[nodiscard]] ledger::Letter make(const CallRecord& record) const;
+  /// `said`: the body of the last answer, if there was one.
+  [[nodiscard]] ledger::Letter make(const CallRecord& record, std::string_view said) const;
 
  private:
   std::string method_;

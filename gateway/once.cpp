@@ -97,7 +97,8 @@ struct Once::Story final : Keep {
 
   ledger::CallEnd outcome(CallRecord& record, const LastWord& last) override;
   /// Of a call that finally failed, should it leave one.
-  [[nodiscard]] std::optional<ledger::Letter> letter(const CallRecord& record, const ledger::CallEnd& end) const;
+  [[nodiscard]] std::optional<ledger::Letter> letter(const CallRecord& record, const ledger::CallEnd& end,
+                                                      std::string_view said) const;
   [[nodiscard]] bool like_key() const { return key.kind != Kind::Undelivered; }
   /// Somebody who comes now may have it.
   [[nodiscard]] bool open() const {
@@ -212,7 +213,7 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
       run->ended = true;
     }
   }
-  if (std::optional<ledger::Letter> dead = letter(ending, all); dead || good) {
+  if (std::optional<ledger::Letter> dead = letter(ending, all, answer ? std::string_view{last.bytes} : std::string_view{}); dead || good) {
     if (dead && once.doors_.died) once.doors_.died(ending);
     all.letter = ledger::LetterOutcome{key.scope, key.shown, std::move(dead)};
   }
@@ -229,14 +230,15 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
   return all;
 }
 
-std::optional<ledger::Letter> Once::Story::letter(const CallRecord& ending, const ledger::CallEnd& end) const {
+std::optional<ledger::Letter> Once::Story::letter(const CallRecord& ending, const ledger::CallEnd& end,
+                                                        std::string_view said) const {
   if (!letters) return std::nullopt;
   // Whether a run has died is for its end to say.
   const bool dead =
       end.run ? end.run->state == ledger::RunState::Dead || end.run->state == ledger::RunState::Failed
               : leaves_letter(ending);
   if (!dead) return std::nullopt;
-  ledger::Letter letter = letters->make(ending);
+  ledger::Letter letter = letters->make(ending, said);
   if (run) letter.run = run->id;
   return letter;
 }
