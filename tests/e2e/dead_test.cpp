@@ -231,6 +231,14 @@ TEST(Dead, a_replay_stops_by_itself_when_there_is_no_use_in_it) {
   EXPECT_NE(end.at("why").get<std::string>().find("canary"), std::string::npos);
   EXPECT_EQ(lives.requests(), before + 2 * 4);
 
+  // Mended, the same replay goes on: what died before says nothing of now.
+  lives.provider.script(kWell);
+  ASSERT_EQ(lives.start(still).status, 200);
+  const Json done = lives.over(still);
+  EXPECT_EQ(done.at("state"), "done") << done;
+  EXPECT_EQ(done.at("resolved"), 16);
+
+  // Those of the canary are dead still; their key is refused now.
   lives.provider.script(kRefusesKey);
   const Json locked = lives.plan("class=server_error&canary=10&concurrency=1");
   ASSERT_EQ(lives.start(locked).status, 200);
@@ -238,13 +246,6 @@ TEST(Dead, a_replay_stops_by_itself_when_there_is_no_use_in_it) {
   EXPECT_EQ(stopped.at("state"), "stopped") << stopped;
   EXPECT_EQ(stopped.at("dead_again"), 1) << stopped;
   EXPECT_NE(stopped.at("why").get<std::string>().find("auth"), std::string::npos);
-
-  // Mended, the same replay goes on: what died before says nothing of now.
-  lives.provider.script(kWell);
-  ASSERT_EQ(lives.start(still).status, 200);
-  const Json done = lives.over(still);
-  EXPECT_EQ(done.at("state"), "done") << done;
-  EXPECT_EQ(done.at("resolved"), 16) << "the four of the canary are in the other replay's hands or their own";
 }
 
 TEST(Dead, a_replay_goes_on_after_every_death_and_pays_once) {
