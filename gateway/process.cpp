@@ -212,6 +212,9 @@ class Sidecar {
       if (store_refuses_) return "store: it cannot be written, and store.on_failure is refuse\n";
       return ready_ ? "" : "starting\n";
     };
+    sources.remark = [this] {
+      return store_fails_ ? std::string{"the store cannot be written: calls are served, runs are refused"} : std::string{};
+    };
     sources.metrics = [this] { return metrics_.text(); };
     return sources;
   }
@@ -326,6 +329,16 @@ class Sidecar {
            {"dead_again", replay.dead_again},
            {"skipped", replay.skipped},
            {"waiting", replay.waiting}});
+    };
+    doors.store_trouble = [this] { return store_trouble_; };
+    doors.breaker_open = [this](const std::string& upstream, const std::string& model) {
+      for (const budget::UpstreamHealth& one : admission_.health()) {
+        if (one.name != upstream) continue;
+        return std::ranges::any_of(one.breakers, [&](const auto& breaker) {
+          return breaker.model == model && breaker.state == budget::Breaker::State::Open;
+        });
+      }
+      return false;
     };
     doors.item = [this](ledger::ItemState state) {
       metrics_.replay_item(ledger::kItemStateNames[static_cast<std::size_t>(state)]);
@@ -741,6 +754,7 @@ class Sidecar {
     const bool strict = config().store.refuse;
     front_.refuse_all_because(strict ? trouble : std::string{});
     store_refuses_ = strict && !trouble.empty();
+    store_fails_ = !trouble.empty();
   }
 
   /// Shows the world that the loop turns.
@@ -864,6 +878,7 @@ class Sidecar {
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<bool> store_refuses_{false};
+  std::atomic<bool> store_fails_{false};
   std::string store_trouble_{};
   // Health is asked before the loop turns for the first time, and a start is no standstill.
   std::atomic<std::int64_t> last_turn_{std::chrono::steady_clock::now().time_since_epoch().count()};
