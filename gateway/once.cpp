@@ -122,7 +122,9 @@ struct Once::Story final : Keep {
   std::string_view how{};  // "recovered"
   bool beside = false;     // The claim is another story's.
   bool claimed = false;
-  std::optional<ledger::ClaimAsk> unclaimed{};  // What the store could not be asked.
+  /// What the store could not be asked; where it is claimed, too, what was handed over ahead, so that nobody knows
+  /// whether the store took it.
+  std::optional<ledger::ClaimAsk> unclaimed{};
   bool ended = false;                           // The claim's outcome is the ledger's business.
   bool paid = false;                            // It is played; the first caller's record is the story's.
   bool replay = false;                          // It was stored.
@@ -226,7 +228,7 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
   end.call_id = id;
   if (stored || store_later) end.answer = std::move(whole);
   end.give_once = stored && !like_key();
-  if (!claimed) end.unclaimed = unclaimed;
+  end.unclaimed = unclaimed;
   return all;
 }
 
@@ -439,12 +441,19 @@ task<bool> Once::claim(Story& story, const Call& call) {
   ask.lease = options_.lease;
   ask.rerun = story.key.kind == Kind::Undelivered || call.fresh ||
               options_.on_unknown == Config::Idempotency::OnUnknown::Rerun;
+  // Who would rather fail than pay twice is not served without knowing.
+  const bool served_blind = ask.rerun && !refuse_without_store_;
   bool forgot = false;
   for (;;) {
     ask.now = services_.runtime.wall_now();
     ClaimAnswer answer;
     answer.kind = ClaimAnswer::Kind::NoStore;
     try {
+      if (served_blind && services_.ledger.claim_ahead(ask)) {
+        story.claimed = true;
+        story.unclaimed = std::move(ask);
+        co_return true;
+      }
       answer = co_await services_.ledger.claim(ask);
     } catch (const std::exception&) {
       // As if there were none; the call's own row will say whether it is so.
@@ -476,8 +485,7 @@ task<bool> Once::claim(Story& story, const Call& call) {
       case ClaimAnswer::Kind::Held:
         break;
       case ClaimAnswer::Kind::NoStore:
-        // Who would rather fail than pay twice is not served without knowing.
-        if (refuse_without_store_ || !ask.rerun) break;
+        if (!served_blind) break;
         story.unclaimed = std::move(ask);
         co_return true;
     }

@@ -121,7 +121,7 @@ class Sidecar {
         upstream_(io_, {}),
         admission_(runtime_, admission_listeners()),
         opened_(open_store(config(), source_.overrides.environment)),
-        ledger_(runtime_, io_, *opened_.store),
+        ledger_(runtime_, io_, *opened_.store, claim_mistaken()),
         webhook_secrets_(std::make_shared<const WebhookSecrets>(read_secrets(config()))),
         front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_, recent_),
         runs_(runtime_, io_, *opened_.store, upstream_, metrics_, log_, run_doors()),
@@ -552,7 +552,7 @@ class Sidecar {
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
-    ledger_.configure(config().store.commit_wait);
+    ledger_.configure(config().store.commit_wait, config().idempotency.ttl + config().idempotency.lease);
     opened_.store->configure(retention_of(config().store),
                              config().idempotency.ttl,
                              config().idempotency.max_bytes,
