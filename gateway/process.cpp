@@ -531,11 +531,20 @@ class Sidecar {
           {{"attempts", figures.unknown_outcomes}});
     }
     tell_not_restored(
+    ledger_.learn();
         restore_pauses(store, runtime_, [this](budget::Pausable what, const std::string& name, TimePoint until) {
           pause(what, name, until);
         }));
     tell_not_restored(
         restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_), kAtStart));
+  }
+  StoreLedger::Mistaken claim_mistaken() {
+    return [this](const std::string& call_id, const ledger::ClaimAnswer& answer) {
+      say(Level::Error,
+          "claim_mistaken",
+          "a bug of ours: a call was made for a job that the store knows, so it may be paid twice",
+          {{"call_id", call_id}, {"other_call_id", answer.call_id}});
+    };
   }
   void tell_not_restored(const std::string& why) {
     if (why.empty()) return;
