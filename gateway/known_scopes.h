@@ -1,10 +1,10 @@
 #pragma once
 // May this job be in the store? Of one that certainly is not, the answer to its claim is known without asking.
 //
-// A Bloom filter (Bloom 1970) that grows as the scalable one does (Almeida et al. 2007, doi:10.1016/j.ipl.2006.10.007):
-// generations of 10 bits a scope and 4 probes, so that a full one takes 1.2 % of what it has never seen for known. A
-// scope is a SHA-256, so its words are the probes. What is full is followed by one of twice the size; what holds
-// nothing any more that could be in the store goes.
+// A Bloom filter (Bloom 1970) that grows as the scalable one does (Almeida et al. 2007,
+// doi:10.1016/j.ipl.2006.10.007): generations of 10 bits a scope and 4 probes, so that a full one takes 1.2 % of what
+// it has never seen for known. A scope is a SHA-256, so its words are the probes. What is full is followed by one of
+// twice the size; what holds nothing any more that could be in the store goes.
 
 #include <chrono>
 #include <cstddef>

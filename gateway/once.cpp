@@ -98,7 +98,7 @@ struct Once::Story final : Keep {
   ledger::CallEnd outcome(CallRecord& record, const LastWord& last) override;
   /// Of a call that finally failed, should it leave one.
   [[nodiscard]] std::optional<ledger::Letter> letter(const CallRecord& record, const ledger::CallEnd& end,
-                                                      std::string_view said) const;
+                                                     std::string_view said) const;
   [[nodiscard]] bool like_key() const { return key.kind != Kind::Undelivered; }
   /// Somebody who comes now may have it.
   [[nodiscard]] bool open() const {
@@ -125,11 +125,11 @@ struct Once::Story final : Keep {
   /// What the store could not be asked; where it is claimed, too, what was handed over ahead, so that nobody knows
   /// whether the store took it.
   std::optional<ledger::ClaimAsk> unclaimed{};
-  bool ended = false;                           // The claim's outcome is the ledger's business.
-  bool paid = false;                            // It is played; the first caller's record is the story's.
-  bool replay = false;                          // It was stored.
-  bool stored = false;                          // The store has its answer.
-  bool good = false;                            // A complete success.
+  bool ended = false;   // The claim's outcome is the ledger's business.
+  bool paid = false;    // It is played; the first caller's record is the story's.
+  bool replay = false;  // It was stored.
+  bool stored = false;  // The store has its answer.
+  bool good = false;    // A complete success.
   bool over = false;
   bool delivered = false;
   bool owner_was_late = false;
@@ -215,7 +215,9 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
       run->ended = true;
     }
   }
-  if (std::optional<ledger::Letter> dead = letter(ending, all, answer ? std::string_view{last.bytes} : std::string_view{}); dead || good) {
+  if (std::optional<ledger::Letter> dead =
+          letter(ending, all, answer ? std::string_view{last.bytes} : std::string_view{});
+      dead || good) {
     if (dead && once.doors_.died) once.doors_.died(ending);
     all.letter = ledger::LetterOutcome{key.scope, key.shown, std::move(dead)};
   }
@@ -233,7 +235,7 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
 }
 
 std::optional<ledger::Letter> Once::Story::letter(const CallRecord& ending, const ledger::CallEnd& end,
-                                                        std::string_view said) const {
+                                                  std::string_view said) const {
   if (!letters) return std::nullopt;
   // Whether a run has died is for its end to say.
   const bool dead = end.run ? end.run->state == ledger::RunState::Dead || end.run->state == ledger::RunState::Failed

@@ -44,9 +44,8 @@ task<void> StoreLedger::read_scopes() {
   while (!known_.is_complete()) {
     auto awaited = std::make_shared<Awaited<ScopePage>>(io_);
     auto tell = Awaited<ScopePage>::teller(awaited);
-    store_.read([after, tell = std::move(tell)](ledger::Books& books) mutable {
-      tell(books.scopes(after, kScopesPage));
-    });
+    store_.read(
+        [after, tell = std::move(tell)](ledger::Books& books) mutable { tell(books.scopes(after, kScopesPage)); });
     const std::optional<ScopePage> page = co_await Awaited<ScopePage>::told(awaited, runtime_, TimePoint::max());
     if (!page || !*page) {
       const TimePoint again = runtime_.now() + kLearnAgain;
@@ -79,8 +78,7 @@ task<ClaimAnswer> StoreLedger::claim(ledger::ClaimAsk ask) {
     if (answer.kind == Kind::Ours || answer.kind == Kind::Unknown) store_.forget_claim(scope, call_id);
   });
   store_.claim(std::move(ask), ClaimAwaited::teller(awaited));
-  std::optional<ClaimAnswer> answer =
-      co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + kClaimPatience);
+  std::optional<ClaimAnswer> answer = co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + kClaimPatience);
   if (answer) {
     fault_point(Step::Claimed);
     co_return std::move(*answer);
@@ -104,8 +102,7 @@ bool StoreLedger::claim_ahead(const ledger::ClaimAsk& ask) {
 /// Given up (NoStore) is what the call's end says again; Unknown was taken over.
 void StoreLedger::look_at(const std::string& call_id, const ClaimAnswer& answer) const {
   using Kind = ClaimAnswer::Kind;
-  const bool anothers =
-      answer.kind == Kind::Stored || answer.kind == Kind::Held || answer.kind == Kind::OtherBody;
+  const bool anothers = answer.kind == Kind::Stored || answer.kind == Kind::Held || answer.kind == Kind::OtherBody;
   if (anothers && mistaken_) mistaken_(call_id, answer);
 }
 
@@ -132,8 +129,7 @@ task<void> StoreLedger::open(const OpenRow& row) {
   (void)co_await WriteAwaited::told(awaited, runtime_, until);
   if (!ahead) co_return;
   // Where the row has been written, so has the claim before it.
-  const std::optional<ClaimAnswer> claimed =
-      co_await ClaimAwaited::told(ahead, runtime_, begun + kClaimPatience);
+  const std::optional<ClaimAnswer> claimed = co_await ClaimAwaited::told(ahead, runtime_, begun + kClaimPatience);
   if (claimed) look_at(call_id, *claimed);
 }
 

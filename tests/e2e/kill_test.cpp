@@ -277,9 +277,7 @@ TEST_P(Kill, the_same_job_is_done_afterwards_and_money_is_counted_once) {
     EXPECT_TRUE(is_whole(second, death.stream)) << second.status << ' ' << second.body;
     EXPECT_EQ(requests(), before + (is_stored ? 0 : 1));
     if (death.keyed) {
-      EXPECT_EQ(second.header("callgate-idempotency"), is_stored     ? "replayed"
-                                                       : claims == 0 ? "stored"
-                                                                     : "recovered");
+      EXPECT_EQ(second.header("callgate-idempotency"), is_stored ? "replayed" : claims == 0 ? "stored" : "recovered");
     }
     if (is_stored && death.whole) {
       EXPECT_EQ(second.body, first.body);

@@ -1,5 +1,5 @@
-// Goal: a job that the store has never seen is claimed without waiting, and one that it may know never is. Method: the
-// real store in a folder of its own, behind the real door.
+// Goal: a job that the store has never seen is claimed without waiting, and one that it may know never is. Method:
+// the real store in a folder of its own, behind the real door.
 
 #include "gateway/store_ledger.h"
 

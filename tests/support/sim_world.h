@@ -276,8 +276,7 @@ class SimLedger final : public gateway::Ledger {
     if (once) {
       if (once->unclaimed && once->answer && !claim_answer) {
         const ledger::ClaimAsk& ask = *once->unclaimed;
-        jobs.try_emplace(
-            once->scope, Job{ask.fingerprint, ask.call_id, ask.now + ask.lease, false, false, nullptr});
+        jobs.try_emplace(once->scope, Job{ask.fingerprint, ask.call_id, ask.now + ask.lease, false, false, nullptr});
       }
       const auto at = jobs.find(once->scope);
       if (at != jobs.end() && at->second.call_id == once->call_id) {
