@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 namespace gateway {
@@ -19,8 +20,11 @@ std::array<std::uint64_t, 4> probes_of(const ledger::Digest& scope) {
 
 }  // namespace
 
-// Sizes are powers of two, so a mask makes a place of a word.
-static_assert(std::has_single_bit(KnownScopes::kFirstBytes) && std::has_single_bit(KnownScopes::kLargestBytes));
+KnownScopes::KnownScopes(const Sizes& sizes) : sizes_(sizes) {
+  // A mask makes a place of a word.
+  assert(std::has_single_bit(sizes_.first) && std::has_single_bit(sizes_.largest));
+  assert(sizes_.first <= sizes_.largest && sizes_.largest <= sizes_.all);
+}
 
 bool KnownScopes::Generation::has(const ledger::Digest& scope) const {
   return std::ranges::all_of(probes_of(scope), [&](std::uint64_t probe) {
@@ -59,8 +63,8 @@ void KnownScopes::drop_old(Time now) {
 KnownScopes::Generation& KnownScopes::to_fill() {
   if (!generations_.empty() && generations_.back().scopes < generations_.back().room()) return generations_.back();
   const std::size_t wanted =
-      generations_.empty() ? kFirstBytes : std::min(generations_.back().bytes() * 2, kLargestBytes);
-  if (bytes_ + wanted > kMostBytes) return generations_.back();
+      generations_.empty() ? sizes_.first : std::min(generations_.back().bytes() * 2, sizes_.largest);
+  if (bytes_ + wanted > sizes_.all) return generations_.back();
   bytes_ += wanted;
   return generations_.emplace_back(wanted);
 }

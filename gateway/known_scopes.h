@@ -21,12 +21,17 @@ class KnownScopes {
  public:
   using Time = std::chrono::system_clock::time_point;
 
-  static constexpr std::size_t kFirstBytes = 64 * 1024;
-  static constexpr std::size_t kLargestBytes = std::size_t{4} << 20U;
-  /// Of all generations. When there is no room for another, the last one takes more than it should, and says "may be"
-  /// more often.
-  static constexpr std::size_t kMostBytes = std::size_t{32} << 20U;
   static constexpr std::size_t kBitsEach = 10;
+  /// Of generations, in bytes; powers of two.
+  struct Sizes {
+    std::size_t first = std::size_t{64} << 10U;
+    std::size_t largest = std::size_t{4} << 20U;
+    /// Of all together. When there is no room for another, the last one takes more than it should, and says "may be"
+    /// more often.
+    std::size_t all = std::size_t{32} << 20U;
+  };
+  KnownScopes() : KnownScopes(Sizes{}) {}
+  explicit KnownScopes(const Sizes& sizes);
 
   /// It may be in the store until then. Whoever is there for longer is added again.
   void add(const ledger::Digest& scope, Time until, Time now);
@@ -54,6 +59,7 @@ class KnownScopes {
   void drop_old(Time now);
   Generation& to_fill();
 
+  const Sizes sizes_;
   std::deque<Generation> generations_{};  // The last one is filled.
   std::size_t bytes_ = 0;
   bool complete_ = false;
