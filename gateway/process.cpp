@@ -121,7 +121,7 @@ class Sidecar {
         upstream_(io_, {}),
         admission_(runtime_, admission_listeners()),
         opened_(open_store(config(), source_.overrides.environment)),
-        ledger_(runtime_, io_, *opened_.store),
+        ledger_(runtime_, io_, *opened_.store, claim_mistaken()),
         webhook_secrets_(std::make_shared<const WebhookSecrets>(read_secrets(config()))),
         front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_, recent_),
         runs_(runtime_, io_, *opened_.store, upstream_, metrics_, log_, run_doors()),
@@ -543,12 +543,21 @@ class Sidecar {
           "attempts were under way when callgate ended the last time; they are possibly billed",
           {{"attempts", figures.unknown_outcomes}});
     }
+    ledger_.learn();
     tell_not_restored(
         restore_pauses(store, runtime_, [this](budget::Pausable what, const std::string& name, TimePoint until) {
           pause(what, name, until);
         }));
     tell_not_restored(
         restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_), kAtStart));
+  }
+  StoreLedger::Mistaken claim_mistaken() {
+    return [this](const std::string& call_id, const ledger::ClaimAnswer& answer) {
+      say(Level::Error,
+          "claim_mistaken",
+          "a bug of ours: a call was made for a job that the store knows, so it may be paid twice",
+          {{"call_id", call_id}, {"other_call_id", answer.call_id}});
+    };
   }
   void tell_not_restored(const std::string& why) {
     if (why.empty()) return;
@@ -565,7 +574,7 @@ class Sidecar {
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
-    ledger_.configure(config().store.commit_wait);
+    ledger_.configure(config().store.commit_wait, config().idempotency.ttl + config().idempotency.lease);
     opened_.store->configure(retention_of(config().store),
                              config().idempotency.ttl,
                              config().idempotency.max_bytes,
