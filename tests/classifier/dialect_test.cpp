@@ -57,7 +57,10 @@ TEST(Dialects, what_is_nested_too_deeply_is_read_as_text) {
           dialect->read_request(endpoint, "/v1/chat/completions", "", std::string_view{body}.substr(0, document.size()));
       const classifier::Headers head{{"content-type", "text/event-stream"}};
       const auto reader = dialect->stream_reader(endpoint, facts, head, false);
-      if (reader) (void)reader->feed("data: " + document + "\n\n");
+      if (reader) {
+        reader->feed("data: " + document + "\n\n");
+        (void)reader->finish(std::nullopt);
+      }
     }
   }
 }
