@@ -134,11 +134,16 @@ void print_plan(const Json& plan, std::ostream& out) {
   if (const auto more = plan.find("more_than_one_plan_holds"); more != plan.end() && *more == true)
     rows.push_back({"and more", "one plan cannot hold all; the same command plans the others afterwards"});
   if (const auto estimate = plan.find("estimate"); estimate != plan.end() && estimate->is_object()) {
-    rows.push_back({"estimate",
-                    told(*estimate, "input_tokens") + " tokens in, " + told(*estimate, "output_tokens") +
-                        " out, USD " + told(*estimate, "cost_usd")});
-    if (const std::uint64_t none = count_in(*estimate, "without_estimate"); none > 0)
-      rows.push_back({"", "without " + letters(none) + ": no call of their model was answered in the last week"});
+    const std::uint64_t unknown = count_in(*estimate, "without_estimate");
+    if (unknown < course_of(plan).waiting) {
+      rows.push_back({"estimate",
+                      told(*estimate, "input_tokens") + " tokens in, " + told(*estimate, "output_tokens") +
+                          " out, USD " + told(*estimate, "cost_usd")});
+    }
+    if (unknown > 0) {
+      rows.push_back(
+          {"no estimate", letters(unknown) + ": no call of their model was answered in the last seven days"});
+    }
   }
   if (const auto limits = plan.find("limits"); limits != plan.end() && limits->is_object()) {
     std::string text;
@@ -221,6 +226,16 @@ std::optional<int> start(const std::string& id, const Json& plan, const Argument
   return Interrupts::seen() ? kInterrupted : begun.error();
 }
 
+/// ", for about USD 1.25"; nothing where nobody knows.
+std::string price_of(const Json& plan) {
+  const auto estimate = plan.find("estimate");
+  if (estimate == plan.end() || !estimate->is_object()) return {};
+  const std::uint64_t unknown = count_in(*estimate, "without_estimate");
+  if (unknown >= course_of(plan).waiting) return ", at a cost that is not known";
+  return std::string{unknown > 0 ? ", for USD " : ", for about USD "} + told(*estimate, "cost_usd") +
+         (unknown > 0 ? " and what is not known" : "");
+}
+
 std::optional<int> ask_and_start(const std::string& id, const Json& plan, const Arguments& arguments,
                                  Terminal& terminal) {
   if (const auto needs = plan.find("needs_approval"); needs != plan.end() && *needs == true) {
@@ -228,10 +243,7 @@ std::optional<int> ask_and_start(const std::string& id, const Json& plan, const 
                  << id << " --by NAME --reason TEXT\nThen: callgate dead replay --resume " << id << '\n';
     return kDenied;
   }
-  const auto estimate = plan.find("estimate");
-  const std::string cost = estimate != plan.end() && estimate->is_object() ? told(*estimate, "cost_usd") : "-";
-  const std::string question =
-      "Send " + letters(course_of(plan).waiting) + (cost == "-" ? "?" : ", for about USD " + cost + "?");
+  const std::string question = "Send " + letters(course_of(plan).waiting) + price_of(plan) + "?";
   if (const auto code = declined(kCommand, question, arguments, terminal)) return code;
   return start(id, plan, arguments, terminal);
 }

@@ -160,9 +160,9 @@ TEST(DeadReplay, is_planned_shown_agreed_to_and_followed_to_its_end) {
                            "3 letters: no request",
                            "1200 tokens in, 300 out, USD 1.25",
                            "canary 5, concurrency 2, max cost usd none, rate 1",
-                           "without 1 letter:",
+                           "no estimate  1 letter: no call",
                            "9f2c",
-                           "Send 2 letters, for about USD 1.25? [y/N] "}) {
+                           "Send 2 letters, for USD 1.25 and what is not known? [y/N] "}) {
     EXPECT_NE(said.err.find(told), std::string::npos) << told << "\n" << said.err;
   }
   EXPECT_FALSE(said.err.contains('\x1b'));
