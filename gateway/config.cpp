@@ -1252,6 +1252,15 @@ void Reader::check_queue(QueueContract& queue) {
   check_path(path / "idempotency_key" / "from", queue.idempotency_key_from);
   check_path(path / "ordering_key", queue.ordering_key);
 
+  const Path abreast = path / "concurrency" / "per_ordering_key";
+  if (queue.concurrency.per_ordering_key != 1 && decisions_.contains(abreast)) {
+    add(Kind::Range,
+        place_of(abreast),
+        abreast,
+        "must be 1 (is " + std::to_string(queue.concurrency.per_ordering_key) +
+            "): runs with the same ordering key are made one at a time, in their order; without an order, leave "
+            "ordering_key out");
+  }
   const Path backoff = path / "retry" / "backoff";
   if (queue.retry.base > queue.retry.cap) {
     const Path where = decisions_.contains(backoff / "cap") ? backoff / "cap" : backoff / "base";

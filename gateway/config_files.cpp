@@ -14,8 +14,8 @@
 #include <cstring>
 #include <memory>
 
-#include "classifier/base64.h"
 #include "gateway/config_values.h"
+#include "gateway/standard_webhooks.h"
 #include "ledger/seal.h"
 
 namespace gateway {
@@ -155,28 +155,10 @@ std::expected<std::vector<std::string>, std::string> read_payload_keys(const Sec
 
 std::expected<std::vector<std::string>, std::string> read_webhook_secrets(const SecretSource& source,
                                                                           const Environment& environment) {
-  constexpr std::string_view kPrefix = "whsec_";
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
   const auto found = read_lines(source, environment);
   if (!found) return std::unexpected(found.error());
-  std::vector<std::string> secrets;
-  for (std::string_view rest = found->text; !rest.empty();) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
-    if (line.empty()) continue;
-    if (line.starts_with(kPrefix)) line.remove_prefix(kPrefix.size());
-    std::string secret = classifier::from_base64(line);
-    if (line.find_first_not_of(kAlphabet) != line.npos || secret.size() < 24 || secret.size() > 64) {
-      return std::unexpected("needs " + found->where +
-                             " to hold 24 to 64 bytes in base64 on each line, with whsec_ before them or not "
-                             "(make one with: openssl rand -base64 32)");
-    }
-    secrets.push_back(std::move(secret));
-  }
-  if (secrets.empty())
-    return std::unexpected("needs " + found->where +
-                           ", which holds no secret (make one with: openssl rand -base64 32)");
+  auto secrets = webhook_secrets_of(found->text);
+  if (!secrets) return std::unexpected("needs " + found->where + ", which " + secrets.error());
   return secrets;
 }
 

@@ -35,7 +35,8 @@ ledger::Digest fingerprint_of(const classifier::Headers& headers, std::string_vi
   return digest.end();
 }
 
-std::optional<JobKey> job_key(const Call& call, std::string_view body, Derive derive) {
+std::optional<JobKey> job_key(const Call& call, std::string_view body, Derive derive,
+                              std::string_view contract_of) {
   const std::string_view method = call.request.method;
   const bool post = method == "POST";
   JobKey key;
@@ -45,6 +46,10 @@ std::optional<JobKey> job_key(const Call& call, std::string_view body, Derive de
     key.kind = JobKey::Kind::Key;
     key.shown = call.idempotency_key;
     kind = "key";
+    if (!contract_of.empty()) {
+      key.shown = std::string{contract_of} + ":" + call.idempotency_key;
+      kind = "contract";
+    }
   } else {
     if (!post || body.empty() || derive == Derive::Off) return std::nullopt;
     if (derive != Derive::Body && call.run_id.empty()) return std::nullopt;

@@ -497,6 +497,10 @@ class Metrics::Impl {
     const Whose whose = whose_is(queue);
     runs_ended_.at({whose.queue, whose.owner, id_of(state), classes_.id_of(cls)}).Increment();
   }
+  void run_took(std::string_view queue, std::chrono::milliseconds time) {
+    const Whose whose = whose_is(queue);
+    run_duration_.at({whose.queue, whose.owner}).Observe(seconds(time));
+  }
   void letter_written(std::string_view queue, classifier::Class cls) {
     const Whose whose = whose_is(queue);
     letters_.at({id_of(cls), whose.queue, whose.owner}).Increment();
@@ -528,8 +532,11 @@ class Metrics::Impl {
     for (const auto& [name, queue] : queues_known_) {
       const auto found = std::ranges::find(runs, name, &ledger::RunsPending::queue);
       const bool waits = found != runs.end() && found->waiting > 0;
-      if (!queue.oldest_wait) continue;
       const Whose whose = whose_is(name);
+      if (queue.success_ratio) most(run_success_ratio_.at({whose.queue, whose.owner}), *queue.success_ratio);
+      if (queue.complete_within)
+        most(run_complete_within_.at({whose.queue, whose.owner}), seconds(*queue.complete_within));
+      if (!queue.oldest_wait) continue;
       const double lag = waits ? age(found->oldest_ms) - seconds(*queue.oldest_wait) : 0;
       most(run_lag_.at({whose.queue, whose.owner}), std::max(lag, 0.));
     }
@@ -944,6 +951,14 @@ class Metrics::Impl {
   Histograms run_start_wait_ =
       histograms("callgate_run_start_wait_seconds", "How long runs waited for their first start.", {queue_, owner_},
                  kStartBuckets);
+  Histograms run_duration_ = histograms("callgate_run_duration_seconds", "From a run's acceptance to its end.",
+                                        {queue_, owner_}, kStartBuckets);
+  Gauges run_complete_within_ = gauges("callgate_runs_slo_complete_within_seconds",
+                                       "How long that may be: the queue's slo.complete_within.", {queue_, owner_});
+  Gauges run_success_ratio_ =
+      gauges("callgate_runs_slo_success_ratio",
+             "Share of the runs that are to succeed, of those that end: the queue's slo.success_ratio.",
+             {queue_, owner_});
   Gauges runs_waiting_ = gauges("callgate_runs_waiting", "Runs that could begin and wait.", {queue_, owner_});
   Gauges runs_scheduled_ = gauges("callgate_runs_scheduled", "Runs that may not begin yet.", {queue_, owner_});
   Gauges runs_running_ = gauges("callgate_runs_running", "Runs under way.", {queue_, owner_});
@@ -1011,6 +1026,7 @@ void Metrics::estimated(const budget::Expected& guess, const budget::Expected& t
 }
 void Metrics::run_accepted(std::string_view queue, bool is_new) { impl_->run_accepted(queue, is_new); }
 void Metrics::run_began(std::string_view queue, std::chrono::milliseconds waited) { impl_->run_began(queue, waited); }
+void Metrics::run_took(std::string_view queue, std::chrono::milliseconds time) { impl_->run_took(queue, time); }
 void Metrics::run_ended(std::string_view queue, ledger::RunState state, std::string_view cls) {
   impl_->run_ended(queue, state, cls);
 }

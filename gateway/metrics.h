@@ -22,7 +22,9 @@ namespace gateway {
 struct QueueName {
   std::string name{};
   std::string owner{};                                     // The contract's team; empty: none is named.
-  std::optional<std::chrono::milliseconds> oldest_wait{};  // Its objective.
+  std::optional<std::chrono::milliseconds> oldest_wait{};  // Its objectives.
+  std::optional<double> success_ratio{};
+  std::optional<std::chrono::milliseconds> complete_within{};
 };
 
 /// What may become a label value; everything else folds into "_other" (a caller's text must not grow the scrape).
@@ -81,6 +83,7 @@ class Metrics {
   void run_began(std::string_view queue, std::chrono::milliseconds waited);  // For the first time.
   /// Queued: given back.
   void run_ended(std::string_view queue, ledger::RunState state, std::string_view cls);
+  void run_took(std::string_view queue, std::chrono::milliseconds time);  // From its acceptance to its end.
   void letter_written(std::string_view queue, classifier::Class cls);
   void webhook(ledger::Store::Telling how);
   /// What waits, every few seconds.

@@ -91,7 +91,8 @@ MetricNames metric_names(const Config& config) {
   for (const RouteConfig& route : config.routes) names.routes.push_back(route.name);
   for (const TenantConfig& tenant : config.tenants) names.tenants.push_back(tenant.name);
   for (const QueueContract& queue : config.queues)
-    names.queues.push_back({queue.name, queue.owner.team, queue.slo.oldest_wait});
+    names.queues.push_back({queue.name, queue.owner.team, queue.slo.oldest_wait, queue.slo.success_ratio,
+                            queue.slo.complete_within});
   names.tell_tenants = config.tenant_label;
   return names;
 }
@@ -103,6 +104,8 @@ std::int64_t ms_since_epoch(WallTime when) {
 std::uint64_t buffered_bytes(const Config& config) {
   return config.limits.buffered_bytes ? config.limits.buffered_bytes : automatic_buffered_bytes();
 }
+
+constexpr std::uint64_t kAnswersShare = 4;  // Of runs that are under way, of limits.buffered_bytes.
 
 std::string listed(const std::vector<std::string>& words) {
   std::string text;
@@ -570,7 +573,7 @@ class Sidecar {
   void configure() {
     told_config_ = std::make_shared<const Config>(config());
     front_.configure(config());
-    runs_.configure(std::make_shared<const Config>(config()), *webhook_secrets_.load());
+    runs_.configure(std::make_shared<const Config>(config()), *webhook_secrets_.load(), buffered_bytes(config()) / kAnswersShare);
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());

@@ -48,7 +48,7 @@ struct QueueContract {
 
   struct Concurrency {
     int max = 0;  // Runs at once; 0: no limit but runs.concurrent.
-    int per_ordering_key = 1;
+    int per_ordering_key = 1;  // There is no other.
     bool operator==(const Concurrency&) const = default;
   } concurrency{};
 
@@ -75,12 +75,6 @@ struct QueueContract {
     int canary = 5;  // Letters that go first; 0: none.
     bool operator==(const Replay&) const = default;
   } replay{};
-
-  struct Alerts {
-    int arrivals_floor = 5;  // Dead letters in 15 minutes up to which nobody is woken.
-    double step_factor = 4;  // And so many times the average of the day before.
-    bool operator==(const Alerts&) const = default;
-  } alerts{};
 
   bool operator==(const QueueContract&) const = default;
 };

@@ -4,8 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "budget/price.h"
-#include "gateway/json_out.h"
+#include "ledger/told.h"
 
 namespace gateway {
 namespace {
@@ -17,7 +16,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestRest{1'000};
 constexpr milliseconds kLongestRest{300'000};
-constexpr std::size_t kWordMax = 256;
 
 std::int64_t ms_of(WallTime when) { return std::chrono::floor<milliseconds>(when).time_since_epoch().count(); }
 
@@ -112,6 +110,13 @@ RunOutcome end_of_run(const RunTerms& terms, const CallRecord& record,
   if (record.outcome == Outcome::Answered) {
     outcome.state = RunState::Succeeded;
     outcome.cls = classifier::name_of(Class::None);
+  } else if (record.outcome == Outcome::Cancelled && record.reason.empty() &&
+             terms.deadline.value_or(WallTime::max()) <= moment.now) {
+    // It was left before there was a call: the store had not yet said whether it may be made.
+    outcome.cls = classifier::name_of(Class::Timeout);
+    outcome.why = "its deadline passed before it could be begun";
+    outcome.answer.reset();
+    outcome.status = 0;
   } else if (record.outcome == Outcome::Cancelled) {
     outcome.state = RunState::Cancelled;
     outcome.answer.reset();
@@ -135,12 +140,6 @@ RunOutcome run_dead(const RunTerms& terms, Class cls, std::string why, WallTime 
   return told(terms, std::move(outcome), now);
 }
 
-RunOutcome run_failed(const RunTerms& terms, Class cls, std::string why, WallTime now) {
-  RunOutcome outcome = begin(terms, RunState::Failed, classifier::name_of(cls));
-  outcome.why = std::move(why);
-  return told(terms, std::move(outcome), now);
-}
-
 RunOutcome run_given_back(const RunTerms& terms, std::string why, WallTime not_before) {
   RunOutcome outcome = begin(terms, RunState::Queued, {});
   outcome.why = std::move(why);
@@ -149,30 +148,17 @@ RunOutcome run_given_back(const RunTerms& terms, std::string why, WallTime not_b
 }
 
 std::string told_of_run(const RunTerms& terms, const RunOutcome& outcome, WallTime now) {
-  const std::string_view state = ledger::kRunStateNames[static_cast<std::size_t>(outcome.state)];
-  std::string out = R"({"type":"run.)";
-  out.append(state) += R"(","timestamp":")";
-  append_time(out, now);
-  out += R"(","data":{"id":)";
-  append_json(out, terms.id, kWordMax);
-  out += R"(,"state":)";
-  append_json(out, state, kWordMax);
-  out += R"(,"class":)";
-  append_json(out, outcome.cls, kWordMax);
-  out += R"(,"queue":)";
-  append_json(out, terms.queue, kWordMax);
-  out += R"(,"run_id":)";
-  append_json(out, terms.run_id, kWordMax);
-  out += R"(,"status":)";
-  append_number(out, std::int64_t{outcome.status});
-  out += R"(,"cost_usd":)";
-  // Of its last call; the run's own line has the sum of all.
-  if (outcome.cost_nano)
-    append_json(out, budget::usd_text(budget::NanoUsd{*outcome.cost_nano}), kWordMax);
-  else
-    out += "null";
-  out += "}}";
-  return out;
+  // The cost is that of its last call; the run's own line has the sum of all.
+  ledger::ToldRun told;
+  told.id = terms.id;
+  told.queue = terms.queue;
+  told.run_id = terms.run_id;
+  told.state = outcome.state;
+  told.cls = outcome.cls;
+  told.status = outcome.status;
+  told.cost_nano = outcome.cost_nano;
+  told.at_ms = ms_of(now);
+  return ledger::told_of_run(told);
 }
 
 }  // namespace gateway

@@ -149,10 +149,4 @@ void RunShelf::done(const std::string& id) {
   held_.erase(found);
 }
 
-std::vector<std::string> RunShelf::queues() const {
-  std::vector<std::string> names;
-  for (const auto& [name, queue] : queues_) names.push_back(name);
-  return names;
-}
-
 }  // namespace gateway

@@ -54,8 +54,6 @@ class RunShelf {
   std::optional<ledger::WaitingRun> next(TimePoint now);
   void done(const std::string& id);
 
-  [[nodiscard]] std::size_t held() const { return held_.size(); }
-  [[nodiscard]] std::vector<std::string> queues() const;
   [[nodiscard]] bool knows(std::string_view queue) const { return queues_.find(queue) != queues_.end(); }
 
  private:

@@ -19,6 +19,12 @@ using ledger::RunState;
 using std::chrono::milliseconds;
 using Level = Config::Log::Level;
 
+/// Of all answers together that runs under way have got so far.
+struct CollectingRoom {
+  std::uint64_t used = 0;
+  std::uint64_t most = 64ULL * 1024 * 1024;
+};
+
 namespace {
 
 constexpr int kMostCrashes = 3;
@@ -28,7 +34,9 @@ constexpr milliseconds kTakePatience{5'000};
 constexpr milliseconds kRest{1'000};          // Until a store that could not be asked is asked again.
 constexpr milliseconds kCancelPatience{300};  // Others may read along; the run does not wait for them.
 constexpr milliseconds kLettersAge{1'000};
-constexpr std::uint64_t kMostAnswer = 64ULL * 1024 * 1024;
+constexpr std::uint64_t kAnswerEntries = 4;  // An answer may have so many times idempotency.max_entry.
+constexpr std::chrono::minutes kTakenBackFor{60};
+constexpr std::size_t kMostTakenBack = 10'000;
 constexpr std::size_t kTellAtOnce = 4;
 constexpr milliseconds kTellPatience{20'000};
 constexpr std::size_t kDueAtOnce = 64;
@@ -40,6 +48,10 @@ std::int64_t ms_of(WallTime when) { return std::chrono::floor<milliseconds>(when
 /// Keeps the answer of a run, as far as one may be kept.
 class Collector final : public Caller {
  public:
+  Collector(std::shared_ptr<CollectingRoom> room, std::uint64_t most) : room_(std::move(room)), most_(most) {}
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+  ~Collector() override { room_->used -= held_; }
   task<bool> answer(AnswerHead head, std::string_view body) override {
     head_ = std::move(head);
     whole_ = add(body);
@@ -57,9 +69,10 @@ class Collector final : public Caller {
   }
   void abort() override {}
   [[nodiscard]] bool begun() const override { return begun_; }
-  [[nodiscard]] std::uint64_t bytes_sent() const override { return body_.size(); }
+  [[nodiscard]] std::uint64_t bytes_sent() const override { return held_; }
 
-  [[nodiscard]] bool too_large() const { return too_large_; }
+  /// Why it is not kept; empty: it is.
+  [[nodiscard]] const std::string& too_large() const { return too_large_; }
   /// Null: it did not come to its end.
   [[nodiscard]] std::shared_ptr<const ledger::StoredAnswer> stored(const CallRecord& record) {
     if (!whole_) return nullptr;
@@ -75,17 +88,40 @@ class Collector final : public Caller {
 
  private:
   bool add(std::string_view bytes) {
-    if (body_.size() + bytes.size() > kMostAnswer) too_large_ = true;
-    if (!too_large_) body_ += bytes;
-    return !too_large_;
+    if (!too_large_.empty()) return false;
+    if (held_ + bytes.size() > most_) {
+      too_large_ = "its answer is larger than " + std::to_string(most_) +
+                   " bytes (four times idempotency.max_entry), and is not kept";
+    } else if (room_->used + bytes.size() > room_->most) {
+      too_large_ = "the answers of all runs under way were larger than " + std::to_string(room_->most) +
+                   " bytes (a quarter of limits.buffered_bytes), and its own is not kept";
+    } else {
+      body_ += bytes;
+      held_ += bytes.size();
+      room_->used += bytes.size();
+      return true;
+    }
+    body_ = {};
+    room_->used -= std::exchange(held_, 0);
+    return false;
   }
+  std::shared_ptr<CollectingRoom> room_;
+  std::uint64_t most_;
+  std::uint64_t held_ = 0;  // Counted in the room.
   AnswerHead head_{};
   std::string body_{};
   bool stream_ = false;
   bool begun_ = false;
   bool whole_ = false;
-  bool too_large_ = false;
+  std::string too_large_{};
 };
+
+/// What stands behind it may be a secret of the receiver's.
+std::string origin_of(const std::string& url) {
+  const std::size_t scheme = url.find("://");
+  if (scheme == url.npos) return {};
+  return url.substr(0, url.find_first_of("/?#", scheme + 3));
+}
 
 budget::RetryPolicy retry_of(const QueueContract& contract, const Config& config, milliseconds left) {
   budget::RetryPolicy policy;
@@ -108,6 +144,7 @@ struct Runs::Making {
   RunTerms terms{};                   // Its fence is 0 until it is taken.
   bool cancelled = false;             // By hand.
   bool lost = false;                  // Another has it.
+  bool over = false;                  // It has ended for good, as far as is known here.
   std::optional<RunOutcome> ended{};  // What its call's end has told the ledger.
 };
 
@@ -126,6 +163,7 @@ Runs::Runs(Runtime& runtime, asio::io_context& io, ledger::Store& store, Upstrea
       metrics_(metrics),
       log_(log),
       doors_(std::move(doors)),
+      room_(std::make_shared<CollectingRoom>()),
       work_bell_(io),
       renew_bell_(io),
       look_bell_(io),
@@ -133,8 +171,9 @@ Runs::Runs(Runtime& runtime, asio::io_context& io, ledger::Store& store, Upstrea
 
 Runs::~Runs() = default;
 
-void Runs::configure(std::shared_ptr<const Config> config, WebhookSecrets secrets) {
+void Runs::configure(std::shared_ptr<const Config> config, WebhookSecrets secrets, std::uint64_t answers_bytes) {
   config_ = std::move(config);
+  room_->most = answers_bytes;
   secrets_ = std::move(secrets);
   auto options = std::make_shared<WebhookOptions>();
   options->allow_hosts = config_->webhooks.allow_hosts;
@@ -174,6 +213,11 @@ void Runs::touched(const std::string& queue) {
 }
 
 bool Runs::cancel(const std::string& id) {
+  // Its end may be on its way already, as queued again, or its taking: whoever takes it next must know.
+  const TimePoint now = runtime_.now();
+  if (taken_back_.size() >= kMostTakenBack)
+    std::erase_if(taken_back_, [&](const auto& one) { return now - one.second > kTakenBackFor; });
+  if (taken_back_.size() < kMostTakenBack) taken_back_[id] = now;
   const auto found = making_.find(id);
   if (found == making_.end()) return false;
   found->second->cancelled = true;
@@ -374,6 +418,7 @@ task<void> Runs::make(std::shared_ptr<Making> one) {
     say(Level::Error, "bug", bug.what(), {{"run", one->run.id}});
     rests_until_ = runtime_.now() + kRest;
   }
+  if (one->over) forget_cancel(one->run.id);
   making_.erase(one->run.id);
   shelf_.done(one->run.id);
   tell_news();
@@ -391,7 +436,10 @@ task<void> Runs::make_it(Making& one) {
     RunTerms terms;
     terms.id = late.run.id;
     terms.fence = late.fence;
-    store_.end_run(run_given_back(terms, "the store was slow", runtime_.wall_now()), std::nullopt, [](bool) {});
+    const WallTime now = runtime_.wall_now();
+    RunOutcome outcome = taken_back_.erase(terms.id) > 0 ? run_cancelled(terms, now)
+                                                         : run_given_back(terms, "the store was slow", now);
+    store_.end_run(std::move(outcome), std::nullopt, [](bool) {});
   });
   store_.take_run(one.run.id, config->runs.lease, Awaited<ledger::TakenRun>::teller(awaited));
   std::optional<ledger::TakenRun> taken =
@@ -417,7 +465,7 @@ task<void> Runs::make_it(Making& one) {
   // Named, since g++ 12 destroys an aggregate temporary beside a co_await twice.
   std::optional<RunOutcome> without;
   Class cls = Class::None;
-  if (one.cancelled) {
+  if (one.cancelled || taken_back_.contains(run.id)) {
     cls = Class::Cancelled;
     without = run_cancelled(terms, now);
   } else if (one.signal.stopped() || draining_) {
@@ -437,6 +485,7 @@ task<void> Runs::make_it(Making& one) {
     without = run_dead(terms, cls, taken->why, now);
   }
   if (without) {
+    one.over = ledger::is_over(without->state);
     co_await end(terms, std::move(*without), run, cls);
   } else {
     const std::int64_t since = std::max(run.created_ms, run.not_before_ms);
@@ -467,7 +516,7 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
   letter->version = run.version;
   errand.letter = std::move(letter);
 
-  auto collector = std::make_shared<Collector>();
+  auto collector = std::make_shared<Collector>(room_, kAnswerEntries * config_->idempotency.max_entry);
   auto hold = std::make_shared<RunHold>();
   hold->id = run.id;
   hold->fence = terms.fence;
@@ -479,14 +528,19 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
     const std::shared_ptr<Making> mine = maybe.lock();
     const WallTime now = runtime_.wall_now();
     const RunMoment then{.now = now, .roll = runtime_.roll(), .cancelled = mine && mine->cancelled};
-    RunOutcome outcome = collector->too_large() && !then.cancelled
-                             ? run_dead(terms, Class::TooLarge, "its answer is larger than 64 MiB", now)
+    RunOutcome outcome = !collector->too_large().empty() && !then.cancelled
+                             ? run_dead(terms, Class::TooLarge, collector->too_large(), now)
                              : end_of_run(terms, record, std::move(answer), then);
     if (mine) mine->ended = outcome;
     return outcome;
   };
   errand.run = hold;
 
+  // However this ends, the call that lives on has nobody to ring for.
+  struct Bell {
+    RunHold& hold;
+    ~Bell() { hold.bell = nullptr; }
+  } bell{*hold};
   const auto done = co_await doors_.play(std::move(errand), *collector, one.signal);
   const TimePoint patience = runtime_.now() + kCancelPatience;
   while (hold->playing && !one.ended) {
@@ -494,10 +548,10 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
     if (leaving && runtime_.now() >= patience) break;
     co_await runtime_.wait(one.signal, leaving ? patience : TimePoint::max());
   }
-  hold->bell = nullptr;
   const WallTime now = runtime_.wall_now();
   if (one.ended) {
-    count_end(*one.ended, run.queue);
+    one.over = ledger::is_over(one.ended->state);
+    count_end(*one.ended, run);
     co_return;
   }
   if (one.lost) co_return;
@@ -510,13 +564,15 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
     // What was right when it was accepted is not any more: its upstream, its tenant or its credential is gone.
     cls = Class::LocalRequest;
     outcome = run_dead(terms, cls, done.error().message, now);
-  } else if (collector->too_large()) {
+  } else if (!collector->too_large().empty() && !one.cancelled) {
     cls = Class::TooLarge;
-    outcome = run_dead(terms, cls, "its answer is larger than 64 MiB", now);
+    outcome = run_dead(terms, cls, collector->too_large(), now);
   } else {
-    cls = done->cls;
     outcome = end_of_run(terms, *done, collector->stored(*done), then);
+    // Where it was too late before there was a call, the call does not know of it.
+    cls = outcome.state == RunState::Dead && done->cls == Class::Cancelled ? Class::Timeout : done->cls;
   }
+  one.over = ledger::is_over(outcome.state);
   co_await end(terms, std::move(outcome), run, cls);
 }
 
@@ -536,7 +592,7 @@ task<void> Runs::end(const RunTerms& terms, RunOutcome outcome, const ledger::Ne
   store_.end_run(std::move(outcome), std::move(letter), Awaited<bool>::teller(awaited));
   const std::optional<bool> ended = co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kTakePatience);
   if (ended == true) {
-    count_end(counted, run.queue);
+    count_end(counted, run);
   } else {
     // Its lease is not renewed any more: it is queued again when that is over.
     say(Level::Warn, "run_end_refused", "the end of a run could not be written", {{"run", terms.id}});
@@ -544,8 +600,10 @@ task<void> Runs::end(const RunTerms& terms, RunOutcome outcome, const ledger::Ne
   }
 }
 
-void Runs::count_end(const RunOutcome& outcome, std::string_view queue) {
-  metrics_.run_ended(queue, outcome.state, outcome.cls);
+void Runs::count_end(const RunOutcome& outcome, const ledger::NewRun& run) {
+  metrics_.run_ended(run.queue, outcome.state, outcome.cls);
+  if (!ledger::is_over(outcome.state)) return;
+  metrics_.run_took(run.queue, milliseconds{std::max<std::int64_t>(ms_of(runtime_.wall_now()) - run.created_ms, 0)});
 }
 
 ledger::LetterOutcome Runs::letter_of(const ledger::NewRun& run, const RunOutcome& outcome, Class cls) const {
@@ -604,20 +662,45 @@ task<void> Runs::tell() {
 
 task<void> Runs::tell_one(ledger::WebhookRow row, WallTime first) {
   const std::string run = row.run;
-  Signal& signal = *telling_.at(run);
+  // Whatever is thrown: a drain waits until nothing is told any more.
+  struct Place {
+    Runs& runs;
+    const std::string& run;
+    ~Place() {
+      runs.telling_.erase(run);
+      runs.tell_bell_.ring();
+    }
+  } place{*this, run};
+  try {
+    co_await tell_it(std::move(row), first, *telling_.at(run));
+  } catch (const std::exception& bug) {
+    say(Level::Error, "bug", bug.what(), {{"run", run}});
+  }
+}
+
+task<void> Runs::tell_it(ledger::WebhookRow row, WallTime first, Signal& signal) {
+  const std::string run = row.run;
   using Telling = WebhookResult::Telling;
   Webhook webhook;
   webhook.url = row.url;
   webhook.body = row.body;
   webhook.options = webhooks_;
   const WallTime wall = runtime_.wall_now();
-  webhook.headers = webhook_headers(secrets_, run, ms_of(wall) / 1'000, row.body);
+  // A run that is retried ends once more: its receiver must not take that for a repetition.
+  const std::string message = run + "-" + std::to_string(row.fence);
   WebhookResult result;
-  try {
-    result = co_await send_webhook(upstream_, std::move(webhook), wall, runtime_.now() + kTellPatience, signal);
-  } catch (const std::exception& bug) {
-    say(Level::Error, "bug", bug.what(), {{"run", run}});
-    result.why = "callgate failed inside";
+  if (!row.unreadable.empty()) {
+    result.telling = Telling::GiveUp;
+    result.cls = Class::Internal;
+    result.why = "what is to be told cannot be read: " + row.unreadable;
+  } else {
+    try {
+      webhook.headers = webhook_headers(secrets_, message, ms_of(wall) / 1'000, row.body);
+      result = co_await send_webhook(upstream_, std::move(webhook), wall, runtime_.now() + kTellPatience, signal);
+    } catch (const std::exception& bug) {
+      say(Level::Error, "bug", bug.what(), {{"run", run}});
+      result.why = "callgate failed inside";
+    }
   }
   if (result.telling != Telling::Stopped) {
     row.attempts += 1;
@@ -634,21 +717,24 @@ task<void> Runs::tell_one(ledger::WebhookRow row, WallTime first) {
     } else if (result.telling != Telling::Told) {
       how = ledger::Store::Telling::Dead;
       const Cause cause = cause_of({.cls = result.cls, .message = result.why, .body = row.body});
-      auto request = std::make_shared<ledger::KeptRequest>();
-      request->method = "POST";
-      request->target = row.url;
-      request->headers = {{"Content-Type", "application/json"}};
-      request->body = row.body;
+      std::shared_ptr<ledger::KeptRequest> request;
+      if (row.unreadable.empty()) {
+        request = std::make_shared<ledger::KeptRequest>();
+        request->method = "POST";
+        request->target = origin_of(row.url);
+        request->headers = {{"Content-Type", "application/json"}};
+        request->body = row.body;
+      }
       Digest digest;
       digest.add("webhook");
-      digest.add(run);
+      digest.add(message);
       ledger::Letter dead;
       dead.group = cause.group;
       dead.cause = cause.text;
       dead.advice = cause.advice;
       dead.request = std::move(request);
       dead.run = run;
-      letter = ledger::LetterOutcome{digest.end(), "webhook:" + run, std::move(dead)};
+      letter = ledger::LetterOutcome{digest.end(), "webhook:" + message, std::move(dead)};
       say(Level::Warn,
           "webhook_dead",
           "the end of a run could not be told; it has a dead letter",
@@ -662,8 +748,6 @@ task<void> Runs::tell_one(ledger::WebhookRow row, WallTime first) {
     store_.webhook_ended(std::move(row), how, std::move(letter), Awaited<ledger::Written>::teller(awaited));
     (void)co_await Awaited<ledger::Written>::told(awaited, runtime_, runtime_.now() + kTakePatience);
   }
-  telling_.erase(run);
-  tell_bell_.ring();
 }
 
 }  // namespace gateway

@@ -32,6 +32,8 @@
 
 namespace gateway {
 
+struct CollectingRoom;  // For answers that are being collected.
+
 /// I/O thread only. The store must be gone before the io_context is.
 class Runs {
  public:
@@ -44,8 +46,8 @@ class Runs {
   Runs(const Runs&) = delete;
   Runs& operator=(const Runs&) = delete;
 
-  /// For runs that begin from now on.
-  void configure(std::shared_ptr<const Config> config, WebhookSecrets secrets);
+  /// For runs that begin from now on. `answers_bytes`: of all answers that are being collected.
+  void configure(std::shared_ptr<const Config> config, WebhookSecrets secrets, std::uint64_t answers_bytes);
   void start();
   /// Nothing is begun any more; what is under way is ended by its calls.
   void drain();
@@ -56,8 +58,10 @@ class Runs {
 
   /// There is something new to take in that queue.
   void touched(const std::string& queue);
-  /// It is under way here, and told to end as cancelled.
+  /// Whoever holds it, or takes it from now on, ends it as cancelled. True: it is held here.
   bool cancel(const std::string& id);
+  /// That is not to be any more: it has ended, or is retried.
+  void forget_cancel(const std::string& id) { taken_back_.erase(id); }
   /// Until something has ended, the signal rings, or `until` at the latest. `known` is news() as it was.
   task<void> wait_for_news(std::uint64_t known, TimePoint until, Signal& signal);
   [[nodiscard]] std::uint64_t news() const { return news_; }
@@ -84,6 +88,7 @@ class Runs {
   task<void> look();
   task<void> tell();
   task<void> tell_one(ledger::WebhookRow row, WallTime first);
+  task<void> tell_it(ledger::WebhookRow row, WallTime first, Signal& signal);
   task<void> make(std::shared_ptr<Making> one);
   task<void> make_it(Making& one);
   task<void> play(Making& one, ledger::TakenRun taken, const QueueContract& contract);
@@ -92,7 +97,7 @@ class Runs {
   task<void> read_pending();
   [[nodiscard]] ledger::LetterOutcome letter_of(const ledger::NewRun& run, const ledger::RunOutcome& outcome,
                                                 classifier::Class cls) const;
-  void count_end(const ledger::RunOutcome& outcome, std::string_view queue);
+  void count_end(const ledger::RunOutcome& outcome, const ledger::NewRun& run);
   void say(Config::Log::Level level, std::string_view event, std::string_view message, Log::Fields fields);
   [[nodiscard]] TimePoint at(WallTime when) const;
 
@@ -106,8 +111,10 @@ class Runs {
   std::shared_ptr<const Config> config_{};
   WebhookSecrets secrets_{};
   std::shared_ptr<const WebhookOptions> webhooks_{};
+  std::shared_ptr<CollectingRoom> room_;
   RunShelf shelf_{};
   std::map<std::string, std::shared_ptr<Making>, std::less<>> making_{};
+  std::map<std::string, TimePoint, std::less<>> taken_back_{};  // Told to be cancelled, and not over yet as far as known.
   std::set<Signal*> waiting_{};
   std::uint64_t news_ = 0;
   std::map<std::string, std::int64_t, std::less<>> open_letters_{};

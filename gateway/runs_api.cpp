@@ -65,6 +65,8 @@ AnswerHead head_of(int status, std::string_view type) {
 
 bool is_over(std::string_view state) { return state != "queued" && state != "running"; }
 
+bool is_not_running(std::string_view state) { return state != "running"; }
+
 std::string base64(std::string_view bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),          // NOLINT
@@ -290,9 +292,20 @@ task<std::expected<ledger::RunAnswer, RunsApi::No>> RunsApi::accept(Understood w
   }
   const std::string queue = run.queue;
   auto awaited = std::make_shared<Awaited<ledger::RunAnswer>>(io_);
-  // It is kept, though its worker was told otherwise: with its key he will get the same one.
-  awaited->if_late([this, queue](const ledger::RunAnswer& answer) {
-    if (answer.kind == ledger::RunAnswer::Kind::Accepted) runs_.touched(queue);
+  // It is kept, though its worker was told otherwise: with its key he will get the same one. Without a key he will
+  // have sent another, and nobody knows of this one.
+  awaited->if_late([this, queue, keyed = !run.key.empty(), tenant = run.tenant](const ledger::RunAnswer& answer) {
+    if (answer.kind != ledger::RunAnswer::Kind::Accepted) return;
+    if (keyed) return runs_.touched(queue);
+    (void)runs_.cancel(answer.id);
+    ledger::AuditRow audit;
+    audit.at_ms = ms_of(runtime_.wall_now());
+    audit.who = tenant;
+    audit.act = "run.cancel";
+    audit.what = answer.id;
+    audit.reason = "it was accepted too late, when its worker had been told that it was not";
+    audit.count = 1;
+    store_.cancel_run(answer.id, tenant, std::move(audit), [](std::optional<RunState>) {});
   });
   store_.accept_run(std::move(run), Awaited<ledger::RunAnswer>::teller(awaited));
   std::optional<ledger::RunAnswer> answer =
@@ -363,7 +376,7 @@ task<std::expected<void, RunsApi::No>> RunsApi::by_contract(Call& call, std::opt
       co_return std::unexpected{good.error()};
     if (!found.empty()) {
       call.idempotency_key = std::move(found);
-      key = job_key(call, body, config->idempotency.derive);
+      key = job_key(call, body, config->idempotency.derive, run.queue);
     } else if (contract.idempotency_key_from) {
       refused.code = "callgate_payload";
       refused.title = "The body is not as its queue's contract says";
@@ -482,10 +495,20 @@ task<RunsApi::Found> RunsApi::find(std::string id, std::string tenant) {
 }
 
 task<RunsApi::Found> RunsApi::await_end(std::string id, std::string tenant, TimePoint until, Signal& signal) {
+  return await_state(&is_over, std::move(id), std::move(tenant), until, signal);
+}
+
+task<RunsApi::Found> RunsApi::await_no_more_running(std::string id, std::string tenant, TimePoint until,
+                                                    Signal& signal) {
+  return await_state(&is_not_running, std::move(id), std::move(tenant), until, signal);
+}
+
+task<RunsApi::Found> RunsApi::await_state(bool (*is_it)(std::string_view state), std::string id, std::string tenant,
+                                          TimePoint until, Signal& signal) {
   for (;;) {
     const std::uint64_t known = runs_.news();
     Found found = co_await find(id, tenant);
-    const bool done = !found || !*found || is_over((*found)->state);
+    const bool done = !found || !*found || is_it((*found)->state);
     if (done || signal.stopped() || signal.draining() || runtime_.now() >= until) co_return found;
     co_await runs_.wait_for_news(known, std::min(until, runtime_.now() + kLookAgain), signal);
   }
@@ -756,30 +779,36 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
   audit.act = "run.cancel";
   audit.what = id;
   audit.count = 1;
-  auto awaited = std::make_shared<Awaited<State>>(io_);
-  store_.cancel_run(id, tenant, audit, Awaited<State>::teller(awaited));
-  const std::optional<State> told = co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
-  if (!told) {
-    No no = unreadable<No>("the store did not answer in time");
-    co_await refuse(caller, std::move(no));
-    co_return;
-  }
-  if (!*told) {
-    // It may be that the store could not say.
-    const Found found = co_await find(id, tenant);
-    No no = unreadable<No>("the disk refuses it just now");
-    if (found && !*found) no = unknown_run<No>();
-    co_await refuse(caller, std::move(no));
-    co_return;
-  }
-  RunState state = **told;
-  bool by_us = state == RunState::Cancelled;
-  if (state == RunState::Running) {
-    if (runs_.cancel(id)) {
+  const TimePoint until = runtime_.now() + kCancelWait;
+  RunState state = RunState::Running;
+  // Where it is running it may be on its way back to its queue (a refusal, a shutdown, a taking that came too late):
+  // then it is taken back there.
+  for (bool acted = false;;) {
+    auto awaited = std::make_shared<Awaited<State>>(io_);
+    store_.cancel_run(id, tenant, audit, Awaited<State>::teller(awaited));
+    const std::optional<State> told =
+        co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
+    if (!told) {
+      No no = unreadable<No>("the store did not answer in time");
+      co_await refuse(caller, std::move(no));
+      co_return;
+    }
+    if (!*told) {
+      // It may be that the store could not say.
+      const Found found = co_await find(id, tenant);
+      No no = unreadable<No>("the disk refuses it just now");
+      if (found && !*found) no = unknown_run<No>();
+      co_await refuse(caller, std::move(no));
+      co_return;
+    }
+    state = **told;
+    if (state != RunState::Running || runtime_.now() >= until) break;
+    if (runs_.cancel(id) && !std::exchange(acted, true)) {
       store_.remember_act(audit);
       front_.acted({.act = "cancel", .what = "run", .name = id, .count = 1, .value = {}});
+      audit.act.clear();  // Once is enough.
     }
-    const Found found = co_await await_end(id, tenant, runtime_.now() + kCancelWait, signal);
+    const Found found = co_await await_no_more_running(id, tenant, until, signal);
     if (signal.stopped()) co_return caller.abort();
     if (!found || !*found) {
       No no = missing<No>(found);
@@ -788,10 +817,11 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
     }
     const auto at = std::ranges::find(ledger::kRunStateNames, (*found)->state);
     state = static_cast<RunState>(at - ledger::kRunStateNames.begin());
-    by_us = state == RunState::Cancelled;
-  } else if (by_us) {
-    runs_.tell_news();
+    if (state != RunState::Queued || runtime_.now() >= until) break;
   }
+  const bool by_us = state == RunState::Cancelled;
+  if (ledger::is_over(state)) runs_.forget_cancel(id);
+  if (by_us) runs_.tell_news();
   const std::string_view name = ledger::kRunStateNames[static_cast<std::size_t>(state)];
   if (ledger::is_over(state) && !by_us) {
     No late;
@@ -843,6 +873,7 @@ task<void> RunsApi::retry(std::string id, std::string tenant, Caller& caller) {
     co_await refuse(caller, std::move(not_now));
     co_return;
   }
+  runs_.forget_cancel(id);
   front_.acted({.act = "retry", .what = "run", .name = id, .count = 1, .value = {}});
   runs_.touched((*before)->queue);
   AnswerHead head = head_of(202, "application/json");

@@ -53,6 +53,10 @@ class RunsApi final : public OwnApi {
   task<Found> find(std::string id, std::string tenant);
   /// As it stands when it is over, at `until` or when the signal says so.
   task<Found> await_end(std::string id, std::string tenant, TimePoint until, Signal& signal);
+  /// Or when it is queued, too.
+  task<Found> await_no_more_running(std::string id, std::string tenant, TimePoint until, Signal& signal);
+  task<Found> await_state(bool (*is_it)(std::string_view state), std::string id, std::string tenant, TimePoint until,
+                          Signal& signal);
   task<std::shared_ptr<const ledger::StoredAnswer>> answer_of(std::string id);
   [[nodiscard]] std::string new_id();
 

@@ -50,12 +50,12 @@ std::expected<WebhookSecrets, std::string> webhook_secrets_of(std::string_view t
   const auto wrong = [](std::string what) { return std::unexpected(std::move(what) + std::string{kMend}); };
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = trimmed(text.substr(at, end - at));
+    std::string_view line = trimmed(text.substr(at, end - at));
     at = end + 1;
     if (line.empty() || line.starts_with('#')) continue;
-    if (!line.starts_with(kPrefix)) return wrong("must hold secrets that begin with whsec_, one a line");
-    const auto secret = exactly_base64(line.substr(kPrefix.size()));
-    if (!secret) return wrong("must hold base64 behind whsec_");
+    if (line.starts_with(kPrefix)) line.remove_prefix(kPrefix.size());
+    const auto secret = exactly_base64(line);
+    if (!secret) return wrong("must hold base64 on each line, with whsec_ before it or not");
     if (secret->size() < kSecretMin || secret->size() > kSecretMax) {
       return wrong("must hold secrets of 24 to 64 bytes (one has " + std::to_string(secret->size()) + ")");
     }

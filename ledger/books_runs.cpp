@@ -13,7 +13,7 @@ constexpr std::string_view kLine =
     "labels, state, (SELECT w.state FROM webhooks w WHERE w.run = runs.id), created_ms, not_before_ms, started_ms, "
     "ended_ms, deadline_ms, lease_until_ms, starts, crashes, status, cost_nano, has_answer FROM runs";
 
-RunLine line_of(const Statement& row) {
+RunLine line_of(const Statement& row, const Box& box) {
   RunLine line;
   int at = 0;
   for (std::string* text : {&line.id,
@@ -31,8 +31,9 @@ RunLine line_of(const Statement& row) {
                             &line.call_id,
                             &line.webhook,
                             &line.labels}) {
-    *text = row.text(at++);
+    *text = row.blob(at++);
   }
+  if (!line.webhook.empty()) line.webhook = box.open(line.webhook, url_place(line.id)).value_or(std::string{});
   line.state = kRunStateNames[static_cast<std::size_t>(
       std::clamp<std::int64_t>(row.number(at++), 0, kRunStateNames.size() - 1))];
   constexpr std::string_view kWebhookStates[] = {"waiting", "told", "dead"};
@@ -81,7 +82,7 @@ SqlBooks::Answer<std::vector<RunLine>> SqlBooks::runs(const RunsAsk& ask) {
     for (const std::string_view text : texts) row.bind(at++, text);
     row.bind(at, limit_of(ask.most));
     std::vector<RunLine> lines;
-    while (row.step()) lines.push_back(line_of(row));
+    while (row.step()) lines.push_back(line_of(row, box_));
     return lines;
   });
 }
@@ -91,7 +92,7 @@ SqlBooks::Answer<std::optional<RunLine>> SqlBooks::run(std::string_view id, std:
   return asked<Found>([&]() -> Found {
     Statement row{db_, std::string{kLine} + " WHERE id = ?1 AND (?2 = '' OR tenant = ?2)"};
     if (!row.bind(1, id).bind(2, tenant).step()) return std::nullopt;
-    return line_of(row);
+    return line_of(row, box_);
   });
 }
 
@@ -178,18 +179,24 @@ SqlBooks::Answer<std::vector<RunsPending>> SqlBooks::runs_pending(std::int64_t n
 SqlBooks::Answer<std::vector<WebhookRow>> SqlBooks::webhooks_due(std::int64_t now_ms, std::size_t most) {
   return asked<std::vector<WebhookRow>>([&] {
     Statement row{db_,
-                  "SELECT run, tenant, url, body, next_ms, attempts FROM webhooks "
+                  "SELECT run, tenant, url, body, next_ms, attempts, fence FROM webhooks "
                   "WHERE state = 0 AND next_ms <= ? ORDER BY next_ms LIMIT ?"};
     std::vector<WebhookRow> due;
     for (row.bind(1, now_ms).bind(2, limit_of(most)); row.step();) {
       WebhookRow one;
       one.run = row.text(0);
       one.tenant = row.text(1);
-      one.url = row.text(2);
-      // Without its key it is told without a body: whoever tells it gives it up then.
-      one.body = box_.open(row.blob(3), webhook_place(one.run)).value_or(std::string{});
+      auto url = box_.open(row.blob(2), url_place(one.run));
+      auto body = box_.open(row.blob(3), webhook_place(one.run));
+      if (url && body && !url->empty() && !body->empty()) {
+        one.url = std::move(*url);
+        one.body = std::move(*body);
+      } else {
+        one.unreadable = !url ? url.error() : !body ? body.error() : "it was not kept";
+      }
       one.next_ms = row.number(4);
       one.attempts = static_cast<int>(row.number(5));
+      one.fence = row.number(6);
       due.push_back(std::move(one));
     }
     return due;

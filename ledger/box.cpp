@@ -58,5 +58,6 @@ std::string answer_place(std::string_view run, std::string_view call_id) {
   return std::string{"answer "}.append(run).append(" ").append(call_id);
 }
 std::string webhook_place(std::string_view run) { return std::string{"webhook "}.append(run); }
+std::string url_place(std::string_view run) { return std::string{"url "}.append(run); }
 
 }  // namespace ledger

@@ -50,5 +50,6 @@ class Box {
 [[nodiscard]] std::string run_place(std::string_view run);
 [[nodiscard]] std::string answer_place(std::string_view run, std::string_view call_id);
 [[nodiscard]] std::string webhook_place(std::string_view run);
+[[nodiscard]] std::string url_place(std::string_view run);
 
 }  // namespace ledger

@@ -139,8 +139,7 @@ bool Owed::run_ended(const RunOutcome& outcome, const std::optional<LetterOutcom
 
 void Owed::webhook_ended(const WebhookRow& row, Store::Telling how, const std::optional<LetterOutcome>& letter,
                          const MadeBefore& made, std::int64_t now_ms) {
-  runs.webhook_ended(row, how);
-  if (!letter) return;
+  if (!runs.webhook_ended(row, how) || !letter) return;
   if (!letter->letter) {
     letters.answered(letter->scope, "", now_ms);
     return;

@@ -5,6 +5,7 @@
 #include "budget/price.h"
 #include "ledger/binder.h"
 #include "ledger/json_text.h"
+#include "ledger/told.h"
 
 namespace ledger {
 namespace {
@@ -32,6 +33,7 @@ struct RunRows::Row {
   std::int64_t fence = 0;
   int starts = 0, crashes = 0;
   std::optional<std::int64_t> cost_nano{}, started_ms{};
+  std::string webhook{};  // As stored.
 };
 
 RunRows::RunRows(Database& database, const Box& box, Rows& rows)
@@ -65,8 +67,8 @@ RunRows::RunRows(Database& database, const Box& box, Rows& rows)
                  "UPDATE runs SET state = 0, lease_ms = NULL, lease_until_ms = NULL, not_before_ms = ?2, class = ?3, "
                  "why = ?4, call_id = coalesce(?5, call_id), cost_nano = coalesce(?6, cost_nano) WHERE id = ?1"),
       webhook_(database,
-               "INSERT OR REPLACE INTO webhooks(run, state, tenant, url, next_ms, attempts, body) "
-               "VALUES (?, 0, ?, ?, ?, 0, ?)") {}
+               "INSERT OR REPLACE INTO webhooks(run, state, tenant, url, next_ms, attempts, body, fence) "
+               "VALUES (?, 0, ?, ?, ?, 0, ?, (SELECT fence FROM runs WHERE id = ?1))") {}
 
 std::optional<RunRows::Row> RunRows::row_of(const std::string& id) {
   if (!select_.bind(1, id).step()) return std::nullopt;
@@ -83,7 +85,9 @@ std::optional<RunRows::Row> RunRows::row_of(const std::string& id) {
   }
   run.ordering_key = select_.text(at++);
   run.version = select_.text(at++);
-  run.webhook = select_.text(at++);
+  row.webhook = select_.blob(at++);
+  // Of what cannot be read any more its end is not told, and leaves a letter (SqlBooks::webhooks_due).
+  if (!row.webhook.empty()) run.webhook = box_.open(row.webhook, url_place(run.id)).value_or(std::string{});
   run.created_ms = select_.number(at++);
   run.not_before_ms = select_.number(at++);
   run.deadline_ms = select_.maybe_number(at++);
@@ -105,6 +109,11 @@ std::optional<NewRun> RunRows::find(const std::string& id) {
 
 void RunRows::sweep_by(std::int64_t at_ms) { sweep_at_ms_ = std::min(sweep_at_ms_.value_or(at_ms), at_ms); }
 
+void RunRows::lease_is(std::int64_t lease_ms) {
+  longest_lease_ms_ = std::max(longest_lease_ms_, lease_ms);
+  shortest_lease_ms_ = std::min(shortest_lease_ms_.value_or(lease_ms), lease_ms);
+}
+
 RunAnswer RunRows::accept(const NewRun& run, const std::string& request) {
   RunAnswer answer;
   if (by_scope_.bind_blob(1, bytes_of(run.scope)).step()) {
@@ -117,7 +126,8 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request) {
   }
   Binder bind(insert_);
   bind(run.id).blob(bytes_of(run.scope)).blob(bytes_of(run.fingerprint))(run.tenant)(run.queue)(run.lane)(run.run_id);
-  bind(run.labels)(run.route)(run.model)(run.key)(run.ordering_key)(run.version)(run.webhook)(run.created_ms);
+  const std::string webhook = run.webhook.empty() ? std::string{} : box_.close(run.webhook, url_place(run.id));
+  bind(run.labels)(run.route)(run.model)(run.key)(run.ordering_key)(run.version).blob(webhook)(run.created_ms);
   bind(run.not_before_ms)(run.deadline_ms);
   insert_.run();
   keep_body_.bind(1, run.id).bind(2, int{Request}).bind_blob(3, std::string_view{request}).run();
@@ -134,7 +144,7 @@ TakenRun RunRows::take(const std::string& id, std::int64_t lease_ms, std::int64_
     return taken;
   }
   take_.bind(1, id).bind(2, lease_ms).bind(3, now_ms + lease_ms).bind(4, now_ms).run();
-  longest_lease_ms_ = std::max(longest_lease_ms_, lease_ms);
+  lease_is(lease_ms);
   sweep_by(now_ms + 2 * lease_ms);
   taken.taken = true;
   taken.fence = row->fence + 1;
@@ -160,7 +170,7 @@ TakenRun RunRows::take(const std::string& id, std::int64_t lease_ms, std::int64_
 std::vector<std::string> RunRows::renew(const std::vector<std::pair<std::string, std::int64_t>>& held,
                                         std::int64_t lease_ms, std::int64_t now_ms) {
   std::vector<std::string> lost;
-  longest_lease_ms_ = std::max(longest_lease_ms_, lease_ms);
+  lease_is(lease_ms);
   for (const auto& [id, fence] : held) {
     renew_.bind(1, id).bind(2, fence).bind(3, lease_ms).bind(4, now_ms + lease_ms).run();
     if (database_.changes() == 0) lost.push_back(id);
@@ -217,6 +227,12 @@ std::optional<std::string> RunRows::in_vain(const Digest& scope) {
   return id;
 }
 
+/// What is told of the end before must not count for the next one.
+void RunRows::next_end(const std::string& id) {
+  Statement next(database_, "UPDATE runs SET fence = fence + 1 WHERE id = ?");
+  next.bind(1, id).run();
+}
+
 void RunRows::answered(const Digest& scope, const std::string& call_id, const StoredAnswer* answer, int status,
                        std::optional<std::int64_t> cost_nano, const std::string& webhook_body, std::int64_t now_ms) {
   const std::optional<std::string> found = in_vain(scope);
@@ -230,6 +246,7 @@ void RunRows::answered(const Digest& scope, const std::string& call_id, const St
   end_.bind(6, call_id).bind(7, status).bind(8, cost).bind(9, !stored.empty());
   end_.bind(10, answer != nullptr && answer->stream).run();
   keep_answer(id, stored);
+  next_end(id);
   ended(*row, RunState::Succeeded, "none", "", call_id, status, cost, webhook_body, now_ms);
 }
 
@@ -259,9 +276,12 @@ void RunRows::ended(const Row& row, RunState state, std::string_view cls, std::s
   if (!run.labels.empty()) object.raw("labels", run.labels);
   object.close();
   rows_.event(now_ms, "run.ended", run.tenant, data);
-  if (run.webhook.empty() || webhook_body.empty()) return;
-  const std::string body = box_.close(webhook_body, webhook_place(run.id));
-  webhook_.bind(1, run.id).bind(2, run.tenant).bind(3, run.webhook).bind(4, now_ms);
+  if (row.webhook.empty()) return;
+  const std::string body = box_.close(
+      webhook_body.empty() ? told_of_run({run.id, run.queue, run.run_id, state, cls, status, cost_nano, now_ms})
+                           : webhook_body,
+      webhook_place(run.id));
+  webhook_.bind(1, run.id).bind(2, run.tenant).bind_blob(3, std::string_view{row.webhook}).bind(4, now_ms);
   webhook_.bind_blob(5, std::string_view{body}).run();
 }
 
@@ -290,19 +310,25 @@ std::optional<RunState> RunRows::retry(const std::string& id, const std::string&
       "why = '', status = 0, has_answer = 0 WHERE id = ?1");
   update.bind(1, id).bind(2, now_ms).run();
   keep_answer(id, {});
+  next_end(id);
   Statement untold(database_, "DELETE FROM webhooks WHERE run = ?");
   untold.bind(1, id).run();
   return RunState::Queued;
 }
 
-void RunRows::webhook_ended(const WebhookRow& row, Store::Telling how) {
+bool RunRows::webhook_ended(const WebhookRow& row, Store::Telling how) {
   if (how == Store::Telling::Again) {
-    Statement again(database_, "UPDATE webhooks SET next_ms = ?2, attempts = ?3 WHERE run = ?1 AND state = 0");
-    again.bind(1, row.run).bind(2, row.next_ms).bind(3, row.attempts).run();
-    return;
+    Statement again(database_,
+                    "UPDATE webhooks SET next_ms = ?3, attempts = ?4 WHERE run = ?1 AND fence = ?2 AND state = 0");
+    again.bind(1, row.run).bind(2, row.fence).bind(3, row.next_ms).bind(4, row.attempts).run();
+  } else {
+    Statement over(database_,
+                   "UPDATE webhooks SET state = ?3, attempts = ?4, body = x'' "
+                   "WHERE run = ?1 AND fence = ?2 AND state = 0");
+    over.bind(1, row.run).bind(2, row.fence);
+    over.bind(3, how == Store::Telling::Told ? 1 : 2).bind(4, row.attempts).run();
   }
-  Statement over(database_, "UPDATE webhooks SET state = ?2, attempts = ?3, body = x'' WHERE run = ?1 AND state = 0");
-  over.bind(1, row.run).bind(2, how == Store::Telling::Told ? 1 : 2).bind(3, row.attempts).run();
+  return database_.changes() > 0;
 }
 
 void RunRows::queue_again() {
@@ -316,6 +342,7 @@ void RunRows::sweep(std::int64_t now_ms) {
                  "WHERE state = 1 AND lease_until_ms + lease_ms <= ?");
   over.bind(1, now_ms).run();
   sweep_at_ms_ = database_.number("SELECT min(lease_until_ms + lease_ms) FROM runs WHERE state = 1");
+  shortest_lease_ms_ = database_.number("SELECT min(lease_ms) FROM runs WHERE state = 1");
 }
 
 void RunRows::forbear(std::int64_t now_ms) {

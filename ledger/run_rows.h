@@ -38,7 +38,8 @@ class RunRows {
   std::optional<RunState> cancel(const std::string& id, const std::string& tenant, const std::string& webhook_body,
                                  std::int64_t now_ms, bool& changed);
   std::optional<RunState> retry(const std::string& id, const std::string& tenant, std::int64_t now_ms, bool& changed);
-  void webhook_ended(const WebhookRow& row, Store::Telling how);
+  /// False: there has been another end since.
+  bool webhook_ended(const WebhookRow& row, Store::Telling how);
   [[nodiscard]] std::optional<NewRun> find(const std::string& id);  // Without its request.
 
   /// At the start: whoever held these is gone.
@@ -47,6 +48,8 @@ class RunRows {
   void sweep(std::int64_t now_ms);
   [[nodiscard]] bool to_sweep(std::int64_t now_ms) const { return sweep_at_ms_ && now_ms >= *sweep_at_ms_; }
   [[nodiscard]] bool holds_any() const { return sweep_at_ms_.has_value(); }
+  /// Of the leases that are held; nothing: none is.
+  [[nodiscard]] std::optional<std::int64_t> shortest_lease_ms() const { return shortest_lease_ms_; }
   /// Nobody could renew anything up to now (the disk refused, the process was stopped): owners get a lease's time.
   void forbear(std::int64_t now_ms);
   bool expire(std::int64_t older_than_ms, int most);
@@ -61,7 +64,9 @@ class RunRows {
   void ended(const Row& row, RunState state, std::string_view cls, std::string_view why, std::string_view call_id,
              int status, std::optional<std::int64_t> cost_nano, const std::string& webhook_body, std::int64_t now_ms);
   void keep_answer(const std::string& id, const std::string& bytes);
+  void next_end(const std::string& id);
   void sweep_by(std::int64_t at_ms);
+  void lease_is(std::int64_t lease_ms);
 
   Database& database_;
   const Box& box_;
@@ -69,6 +74,7 @@ class RunRows {
   Statement select_, by_scope_, insert_, body_, keep_body_, drop_body_, take_, renew_, end_, give_back_, webhook_;
   std::optional<std::int64_t> sweep_at_ms_{}, sweep_before_{};
   std::int64_t longest_lease_ms_ = 0;
+  std::optional<std::int64_t> shortest_lease_ms_{};
   std::uint64_t late_ = 0;
   std::uint64_t late_before_ = 0;
 };

@@ -85,7 +85,7 @@ struct RunOutcome {
   int status = 0;                                // Of the answer.
   std::optional<std::int64_t> cost_nano{};       // Of this call; the store adds them up.
   std::shared_ptr<const StoredAnswer> answer{};  // What a caller would have got; null: nothing.
-  std::string webhook_body{};  // To be told where the run has a webhook; empty: its end is not told.
+  std::string webhook_body{};  // To be told where the run has a webhook; empty: what told_of_run() says.
 };
 
 struct RunLine {
@@ -115,9 +115,11 @@ struct RunsPending {
 
 /// An end that is still to be told.
 struct WebhookRow {
-  std::string run{};  // The run's id; also the message's.
+  std::string run{};       // The run's id.
+  std::int64_t fence = 0;  // Which of its ends; with the run's id that of the message.
   std::string tenant{}, url{};
-  std::string body{};  // As it is signed and sent.
+  std::string body{};        // As it is signed and sent.
+  std::string unreadable{};  // Why url and body are not to be had; empty: they are.
   std::int64_t next_ms = 0;
   int attempts = 0;
 };

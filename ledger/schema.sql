@@ -165,9 +165,9 @@ CREATE TABLE runs (
   state INTEGER NOT NULL,             -- 0 queued, 1 running, 2 succeeded, 3 failed, 4 dead, 5 cancelled.
   tenant TEXT NOT NULL, queue TEXT NOT NULL, lane TEXT NOT NULL, run_id TEXT NOT NULL, labels TEXT NOT NULL,
   route TEXT NOT NULL, model TEXT NOT NULL, key TEXT NOT NULL, ordering_key TEXT NOT NULL, version TEXT NOT NULL,
-  webhook TEXT NOT NULL,
+  webhook BLOB NOT NULL,              -- Its URL, as ledger/box.h keeps it: it may hold a secret of the receiver's.
   created_ms INTEGER NOT NULL, not_before_ms INTEGER NOT NULL, deadline_ms INTEGER,
-  fence INTEGER NOT NULL DEFAULT 0,   -- Grows with each taking.
+  fence INTEGER NOT NULL DEFAULT 0,   -- Grows with each taking, with a retry and when it is made good.
   starts INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
   lease_ms INTEGER, lease_until_ms INTEGER,
   started_ms INTEGER, ended_ms INTEGER,
@@ -195,8 +195,11 @@ CREATE TABLE run_bodies (
 
 CREATE TABLE webhooks (
   run TEXT PRIMARY KEY,
+  fence INTEGER NOT NULL,             -- The run's at that end: after a retry there is another one.
   state INTEGER NOT NULL,             -- 0 waiting, 1 told, 2 dead.
-  tenant TEXT NOT NULL, url TEXT NOT NULL, next_ms INTEGER NOT NULL, attempts INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  url BLOB NOT NULL,                  -- As runs.webhook.
+  next_ms INTEGER NOT NULL, attempts INTEGER NOT NULL,
   body BLOB NOT NULL                  -- Empty once nobody has to tell it any more.
 );
 CREATE INDEX webhooks_due ON webhooks(next_ms) WHERE state = 0;

@@ -40,8 +40,9 @@ constexpr milliseconds kReaderBusy{2'000};
 /// How often leases and retention are looked at while nothing happens: with claims that are held, and without.
 constexpr milliseconds kTick{5'000};
 constexpr milliseconds kIdleTick{60'000};
-constexpr milliseconds kRunTick{1'000};  // While runs are held.
-/// So long without a look, or a clock so far from where it should be: nobody can have renewed in time.
+constexpr milliseconds kRunTick{1'000};  // While runs are held; with short leases half of the shortest.
+/// So long without a look, or a clock so far from where it should be: owners may not have renewed in time. Never
+/// longer than the shortest lease that is held.
 constexpr milliseconds kGap{5'000};
 /// Letters and ends of runs that wait may have so many times the bytes of all else.
 constexpr std::uint64_t kOwedShare = 4;
@@ -112,6 +113,7 @@ class Store::Impl {
   void put_back(std::vector<Op> batch);
   void fail(const SqlError& error);
   void look();
+  [[nodiscard]] milliseconds shortest_lease() const;
   void tidy();
   void checkpoint();
 
@@ -362,7 +364,7 @@ void Store::Impl::write_all() {
 std::vector<Op> Store::Impl::take() {
   std::unique_lock lock(mutex_);
   milliseconds until_look = claims_.holds_any() ? kTick : kIdleTick;
-  if (owed_.runs.holds_any()) until_look = kRunTick;
+  if (owed_.runs.holds_any()) until_look = std::min(kRunTick, shortest_lease() / 2);
   if (more_to_remove_ || claims_.over()) until_look = kTidyStep;
   steady_clock::time_point look_at = steady_clock::now() + until_look;
   if (retry_at_) look_at = std::min(look_at, *retry_at_);
@@ -626,12 +628,17 @@ void Store::Impl::put_back(std::vector<Op> batch) {
 
 // --- keeping order -------------------------------------------------------------------------------------------------
 
+milliseconds Store::Impl::shortest_lease() const {
+  return milliseconds{owed_.runs.shortest_lease_ms().value_or(kGap.count())};
+}
+
 void Store::Impl::look() {
   const steady_clock::time_point steady = steady_clock::now();
   const std::int64_t now = ms_of(options_.now());
   const auto since = std::chrono::duration_cast<milliseconds>(steady - looked_);
-  const bool leapt = now - looked_ms_ > since.count() + kGap.count();
-  if (looked_ms_ != 0 && (since > kGap || leapt)) owed_.runs.forbear(now);
+  const milliseconds gap = std::min(kGap, shortest_lease());
+  const bool leapt = now - looked_ms_ > since.count() + gap.count();
+  if (looked_ms_ != 0 && (since > gap || leapt)) owed_.runs.forbear(now);
   looked_ = steady;
   looked_ms_ = now;
 }

@@ -156,7 +156,7 @@ class Store {
   /// fence was another's, or the store cannot say.
   void end_run(RunOutcome outcome, std::optional<LetterOutcome> letter, std::function<void(bool)> done);
   /// Of one that is queued. The answer is how it stands then; nothing: no such run of that tenant. While the disk
-  /// refuses it waits. `webhook_body` as in RunOutcome.
+  /// refuses it waits. `webhook_body` as in RunOutcome; an audit without an act is not written.
   void cancel_run(std::string id, std::string tenant, AuditRow audit,
                   std::function<void(std::optional<RunState>)> done, std::string webhook_body = {});
   /// One that failed or died is queued again; its letter stays open until it succeeds.

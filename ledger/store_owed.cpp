@@ -143,7 +143,7 @@ void Store::cancel_run(std::string id, std::string tenant, AuditRow audit,
           Owed& owed, std::int64_t now_ms) {
         bool changed = false;
         const std::optional<RunState> state = owed.runs.cancel(id, tenant, body, now_ms, changed);
-        if (changed) owed.replays.act(audit, now_ms);
+        if (changed && !audit.act.empty()) owed.replays.act(audit, now_ms);
         return state;
       },
       std::move(done)));

@@ -501,7 +501,7 @@ TEST(Runs, a_contract_checks_bodies_names_keys_and_blocks_a_queue_whose_dead_let
   const Json run = lives.over(Json::parse(good.body).at("id"));
   EXPECT_EQ(run.at("state"), "succeeded") << run;
   EXPECT_EQ(run.at("version"), "v7");
-  EXPECT_EQ(run.at("key"), "i-1");
+  EXPECT_EQ(run.at("key"), "invoices:i-1");
   EXPECT_EQ(run.at("ordering_key"), "c-1");
   EXPECT_EQ(Json::parse(order(body).body).at("id"), run.at("id"));
 
@@ -515,6 +515,83 @@ TEST(Runs, a_contract_checks_bodies_names_keys_and_blocks_a_queue_whose_dead_let
   EXPECT_EQ(blocked.header("Retry-After"), "30");
 }
 
+TEST(Runs, two_queues_may_name_their_jobs_by_the_same_value) {
+  Lives lives{R"(queues:
+  extract: {owner: {team: a}, slo: {oldest_wait: 5m}, idempotency_key: {from: $.metadata.invoice}, dead_letter: {retention: 30d}}
+  summary: {owner: {team: a}, slo: {oldest_wait: 5m}, idempotency_key: {from: $.metadata.invoice}, dead_letter: {retention: 30d}}
+)"};
+  const auto order = [&](const std::string& queue, const std::string& words) {
+    Json body = Json::parse(chat_saying(words));
+    body["metadata"] = {{"invoice", "i-1"}};
+    return http("POST", lives.url(kRuns), Json{{"path", kChat}, {"queue", queue}, {"body", body}}.dump());
+  };
+  const Response extract = order("extract", "same");
+  const Response summary = order("summary", "same");
+  ASSERT_EQ(extract.status, 202) << extract.body;
+  ASSERT_EQ(summary.status, 202) << summary.body;
+  const std::string first = Json::parse(extract.body).at("id");
+  const std::string second = Json::parse(summary.body).at("id");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(lives.over(first).at("key"), "extract:i-1");
+  EXPECT_EQ(lives.over(second).at("key"), "summary:i-1");
+  EXPECT_EQ(order("summary", "another").status, 422) << "within one queue it is another body under one key";
+  EXPECT_EQ(Json::parse(order("extract", "same").body).at("id"), first);
+}
+
+TEST(Runs, an_end_that_cannot_be_read_any_more_is_not_told_and_leaves_a_letter) {
+  Lives lives{"store: {path: calls.db, payload_key: {file: payload-key}}\n"
+              "webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n",
+              {{"payload-key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"}}};
+  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": 503}])");
+  const std::string id = lives.accepted("told", {{"webhook", lives.provider.url() + "/hook/token?sig=secret"}});
+  EXPECT_EQ(lives.over(id).at("state"), "succeeded");
+  EXPECT_EQ(lives.number("SELECT sum(instr(hex(webhook), hex('token'))) FROM runs"), 0);
+  ASSERT_TRUE(eventually([&] { return lives.figure("callgate_webhooks_total", "result=\"again\"") > 0; }, 20s));
+  const int asked = lives.requests();
+  lives.kill();
+  (void)lives.folder.file("payload-key", "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=\n");
+  lives.begin();
+  ASSERT_TRUE(eventually([&] { return lives.run(id).value("webhook", "") == "dead"; }, 30s));
+  EXPECT_EQ(lives.requests(), asked) << "something was told";
+  EXPECT_EQ(lives.number("SELECT count(*) FROM dead_letters WHERE operation = 'webhook' AND class = 'webhook'"), 1);
+}
+
+TEST(Runs, a_receiver_that_retries_from_within_hears_of_both_ends) {
+  const Lives lives{"runs: {max_attempts: 1}\n"
+                    "webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n"};
+  lives.provider.script(R"([{"match": {"path": "/hook", "times": 1}, "answer": {"status": 200, "hold": "door"}},
+                            {"match": {"path": "/hook"}, "answer": {"status": 200, "body": "ok"}},
+                            {"match": {"body_contains": "once-bad", "times": 1}, "answer": 500}])");
+  const std::string id = lives.accepted("once-bad", {{"webhook", lives.provider.url() + "/hook"}});
+  EXPECT_EQ(lives.over(id).at("state"), "dead");
+  lives.provider.wait("held=1", 20s);
+  EXPECT_EQ(http("POST", lives.url(kRuns + "/" + id + "/retry")).status, 202);
+  EXPECT_EQ(lives.over(id).at("state"), "succeeded");
+  lives.provider.release("door");
+  ASSERT_TRUE(eventually([&] { return lives.run(id).value("webhook", "") == "told"; }, 20s));
+  std::set<std::string> types;
+  std::set<std::string> messages;
+  const Json seen = lives.provider.seen();
+  for (const Json& one : seen.is_array() ? seen : seen.at("requests")) {
+    if (one.at("target") != "/hook") continue;
+    types.insert(Json::parse(one.at("body").get<std::string>()).at("type"));
+    const std::string text = one.dump();
+    messages.insert(text.substr(text.find(id + "-"), id.size() + 3));
+  }
+  EXPECT_EQ(types, (std::set<std::string>{"run.dead", "run.succeeded"}));
+  EXPECT_EQ(messages.size(), 2u) << "two ends under one webhook-id";
+}
+
+TEST(Runs, a_cancelled_run_that_was_never_begun_is_told_too) {
+  const Lives lives{"webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n"};
+  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": {"status": 200, "body": "ok"}}])");
+  const std::string id =
+      lives.accepted("later", {{"webhook", lives.provider.url() + "/hook"}, {"not_before", "2099-01-01T00:00:00Z"}});
+  EXPECT_EQ(lives.cancel(id).status, 200);
+  ASSERT_TRUE(eventually([&] { return lives.run(id).value("webhook", "") == "told"; }, 20s));
+  EXPECT_NE(lives.provider.seen().dump().find("run.cancelled"), std::string::npos);
+}
+
 TEST(Runs, ends_are_told_with_a_signature_again_if_need_be_and_given_up_with_a_letter) {
   const Lives lives{"webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n"};
   lives.provider.script(R"([{"match": {"path": "/hook"}, "answers": [503, {"status": 200, "body": "ok"}]},
@@ -525,6 +602,8 @@ TEST(Runs, ends_are_told_with_a_signature_again_if_need_be_and_given_up_with_a_l
   ASSERT_TRUE(eventually([&] { return lives.run(told).value("webhook", "") == "told"; }, 20s));
   ASSERT_TRUE(eventually([&] { return lives.run(gone).value("webhook", "") == "dead"; }));
   EXPECT_EQ(lives.number("SELECT count(*) FROM dead_letters WHERE operation = 'webhook'"), 1);
+  EXPECT_EQ(lives.number("SELECT count(*) FROM letter_requests WHERE instr(hex(body), hex('/gone')) > 0"), 0)
+      << "what stands behind its host may be a secret of the receiver's";
   int tellings = 0;
   std::string id;
   const Json seen = lives.provider.seen();

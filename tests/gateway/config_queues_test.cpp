@@ -47,11 +47,10 @@ queues:
     version_from: $.metadata.prompt_version
     idempotency_key: {from: /metadata/invoice_id, on_conflict: return_existing}
     ordering_key: $['metadata']['customer id']
-    concurrency: {max: 8, per_ordering_key: 2}
+    concurrency: {max: 8, per_ordering_key: 1}
     retry: {max_attempts: 7, max_elapsed: 2h, backoff: {base: 2s, cap: 5m, jitter: full}, never: [auth, content_policy]}
     dead_letter: {retention: 40d, max_items: 50000, on_full: block_enqueue}
     replay: {requires_approval: true, approvers: [billing-leads, admin], max_rate: 30/m, max_cost_usd: "50.00", canary: 0}
-    alerts: {arrivals_floor: 9, step_factor: 2.5}
 runs: {enabled: false, lease: 9s, max_attempts: 3, max_elapsed: 5m, concurrent: 5}
 retry: {base: 700ms}
 dead_letters: {max_bytes: 1GiB}
@@ -73,13 +72,12 @@ store: {retention: {dead_letters: 7d, runs: 8d}}
   ASSERT_TRUE(queue.version_from && queue.idempotency_key_from && queue.ordering_key);
   EXPECT_EQ(queue.idempotency_key_from->value_in(R"({"metadata": {"invoice_id": 7}})"), "7");
   EXPECT_EQ(queue.ordering_key->text(), "$['metadata']['customer id']");
-  EXPECT_EQ(queue.concurrency, (QueueContract::Concurrency{8, 2}));
+  EXPECT_EQ(queue.concurrency, (QueueContract::Concurrency{8, 1}));
   EXPECT_EQ(queue.retry,
             (QueueContract::Retry{7, 2h, 2s, 5min, {classifier::Class::Auth, classifier::Class::ContentPolicy}}));
   EXPECT_EQ(queue.dead_letter, (QueueContract::DeadLetter{40 * 24h, 50'000}));
   EXPECT_EQ(queue.replay,
             (QueueContract::Replay{true, {"billing-leads", "admin"}, 0.5, budget::NanoUsd{50'000'000'000}, 0}));
-  EXPECT_EQ(queue.alerts, (QueueContract::Alerts{9, 2.5}));
 
   // What is not said is as runs and retry have it, of a queue with a contract and of one without.
   QueueContract plain{.name = "other"};
@@ -144,7 +142,12 @@ TEST(ConfigQueues, that_are_wrong_are_told_where_and_how_they_would_be_right) {
        "in quotes: \"50.00\")"},
       {"replay: {approvers: [\"a b\"]}",
        "1:84: error: queues.q.replay.approvers: must be names of letters, digits, -, _ and . (has \"a b\")"},
-      {"alerts: {step_factor: 0.5}", "1:97: error: queues.q.alerts.step_factor: must be between 1 and 1000 (is 0.5)"},
+      {"concurrency: {per_ordering_key: 2}",
+       "1:107: error: queues.q.concurrency.per_ordering_key: must be 1 (is 2): runs with the same ordering key are made "
+       "one at a time, in their order; without an order, leave ordering_key out"},
+      {"alerts: {step_factor: 4}",
+       "1:97: error: queues.q.alerts.step_factor: not in this version: alerts; let your Prometheus watch "
+       "callgate_dead_letters_total; remove it"},
       {"backfill: {requires_approval: true}",
        "1:105: error: queues.q.backfill.requires_approval: not in this version: backfills; remove it"},
       {"payload_schema: /nowhere/s.json",
@@ -283,13 +286,13 @@ TEST_F(ConfigQueueFiles, with_a_webhook_secret_are_looked_into_and_never_repeate
   const std::string begin = "callgate.yaml:2:3: error: webhooks.secret: needs the file " + file;
   const std::string form =
       begin +
-      " to hold 24 to 64 bytes in base64 on each line, with whsec_ before them or not (make one with: openssl rand "
-      "-base64 32)\n";
+      ", which must hold base64 on each line, with whsec_ before it or not (make one with: printf 'whsec_%s\\n' "
+      "\"$(openssl rand -base64 32)\")\n";
   EXPECT_EQ(said("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), "");
   EXPECT_EQ(said("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "");
   EXPECT_EQ(said("whsec_SECRET\n"), form);
   EXPECT_EQ(said("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw SECRET\n"), form);
-  EXPECT_EQ(said("\n"), begin + ", which holds no secret (make one with: openssl rand -base64 32)\n");
+  EXPECT_EQ(said("\n"), begin + ", which must hold a secret (make one with: printf 'whsec_%s\\n' \"$(openssl rand -base64 32)\")\n");
   EXPECT_EQ(said("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 0644),
             "callgate.yaml:2:3: warning: webhooks.secret: is in a file that anybody can read; chmod 0640 it\n");
   EXPECT_EQ(problems_of(parse("webhooks: {secret: whsec_SECRET}\n")),

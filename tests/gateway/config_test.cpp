@@ -807,7 +807,6 @@ std::string other_value(const gateway::Key& key) {
   if (key.path == "queues.*.retry.never") return "auth,timeout";
   if (key.path == "queues.*.retry.backoff.cap") return "7m";
   if (key.path == "queues.*.replay.max_rate") return "7/m";
-  if (key.path == "queues.*.alerts.step_factor") return "2.5";
   switch (key.type) {
     case gateway::Type::Flag:
       return key.standard == "true" ? "false" : "true";

@@ -62,10 +62,11 @@ void work_everything(Metrics& metrics) {
   metrics.run_accepted("invoices", true);
   metrics.run_began("invoices", std::chrono::milliseconds{20});
   metrics.run_ended("invoices", ledger::RunState::Dead, "auth");
+  metrics.run_took("invoices", std::chrono::milliseconds{500});
   metrics.letter_written("invoices", classifier::Class::Auth);
   metrics.webhook(ledger::Store::Telling::Told);
   MetricNames with_queue;
-  with_queue.queues.push_back({"invoices", "billing", std::chrono::milliseconds{1'000}});
+  with_queue.queues.push_back({"invoices", "billing", std::chrono::milliseconds{1'000}, 0.995, std::chrono::minutes{30}});
   metrics.update(with_queue);
   metrics.pending({{.queue = "invoices", .waiting = 2, .oldest_ms = 1'000}},
                   {{.cls = "auth", .queue = "invoices", .count = 1, .oldest_ms = 1'000}},

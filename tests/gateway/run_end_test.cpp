@@ -116,13 +116,25 @@ TEST(RunEnd, a_refusal_is_waited_out_between_a_second_and_five_minutes_but_not_b
   EXPECT_EQ(WallTime{std::chrono::milliseconds{parked.not_before_ms}}, kNow);
 }
 
+TEST(RunEnd, one_that_was_too_late_before_it_had_a_call_is_dead) {
+  RunTerms due = terms();
+  due.deadline = kNow;
+  const CallRecord left = record(Outcome::Cancelled, Class::Cancelled);
+  const auto late = end_of_run(due, left, nullptr, {.now = kNow});
+  EXPECT_EQ(late.state, RunState::Dead);
+  EXPECT_EQ(late.cls, "timeout");
+  EXPECT_NE(late.why, "");
+  EXPECT_EQ(end_of_run(due, left, nullptr, {.now = kNow - 1ms}).state, RunState::Cancelled);
+  EXPECT_EQ(end_of_run(due, left, nullptr, {.now = kNow, .cancelled = true}).state, RunState::Cancelled);
+}
+
 TEST(RunEnd, a_webhook_is_told_of_ends_and_not_of_returns) {
   RunTerms told = terms();
   told.told = true;
   const auto done = end_of_run(told, record(Outcome::Answered, Class::None), answer(), {.now = kNow});
   const nlohmann::json body = nlohmann::json::parse(done.webhook_body);
   EXPECT_EQ(body.at("type"), "run.succeeded");
-  EXPECT_EQ(body.at("timestamp"), "2027-01-15T08:00:00.000000Z");
+  EXPECT_EQ(body.at("timestamp"), "2027-01-15T08:00:00.000Z");
   EXPECT_EQ(body.at("data").at("id"), "r1");
   EXPECT_EQ(body.at("data").at("queue"), "q");
   EXPECT_EQ(body.at("data").at("run_id"), "job");
