@@ -220,8 +220,8 @@ struct LaneState {
 
 /// A queue's runs are not the dispatcher's business: whoever begins them looks at that.
 enum class Pausable : std::uint8_t { Tenant, Lane, Upstream, Queue };
-inline constexpr std::array<Pausable, 4> kPausables = {Pausable::Tenant, Pausable::Lane, Pausable::Upstream,
-                                                       Pausable::Queue};
+inline constexpr std::array<Pausable, 4> kPausables = {
+    Pausable::Tenant, Pausable::Lane, Pausable::Upstream, Pausable::Queue};
 [[nodiscard]] std::string_view name_of(Pausable what);  // "tenant", "lane", "upstream", "queue"
 
 /// Single-threaded.

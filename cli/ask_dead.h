@@ -14,6 +14,7 @@
 #include "cli/ask_books.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "gateway/json_out.h"
 
 namespace cli {
 
@@ -73,6 +74,33 @@ template <typename Json>
 template <typename Json>
 [[nodiscard]] std::string pages_of(const Json& json) {
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+/// Readable JSON: letters as they are, but nothing that a terminal obeys.
+template <typename Json>
+void append_readable(std::string& out, const Json& value, std::size_t depth) {
+  const auto line = [&](std::size_t to) { out.append("\n").append(2 * to, ' '); };
+  if (value.is_string()) {
+    const auto& text = value.template get_ref<const std::string&>();
+    gateway::append_json(out, text, text.size());
+  } else if (value.is_structured() && !value.empty()) {
+    out += value.is_object() ? '{' : '[';
+    bool first = true;
+    for (const auto& [name, member] : value.items()) {
+      if (!first) out += ',';
+      first = false;
+      line(depth + 1);
+      if (value.is_object()) {
+        gateway::append_json(out, name, name.size());
+        out += ": ";
+      }
+      append_readable(out, member, depth + 1);
+    }
+    line(depth);
+    out += value.is_object() ? '}' : ']';
+  } else {
+    out += value.dump();
+  }
 }
 
 }  // namespace cli

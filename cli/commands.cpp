@@ -366,8 +366,10 @@ constexpr Option kDeadReplayOptions[] = {
     kJson,
 };
 constexpr Example kDeadReplayExamples[] = {
-    {"callgate dead replay --group 9f2c04d1a7b35e68 --plan", "how many, what is left out, what it may cost"},
-    {"callgate dead replay --group 9f2c04d1a7b35e68 --rate 20 --max-cost 5", "plan, question, and to the end"},
+    {"callgate dead replay --group 9f2c04d1a7b35e68 --reason 'it is over' --plan",
+     "how many, what is left out, what it may cost"},
+    {"callgate dead replay --queue invoices --reason 'key renewed' --rate 20 --max-cost 5",
+     "plan, question, and to the end"},
     {"callgate dead replay 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10 --yes", "one letter, without a question"},
     {"callgate dead replay --resume 0193c3b5-9a10-7b1c-a4c4-3e2f5b8d7d43", "on with one"},
 };
@@ -393,6 +395,7 @@ constexpr Example kDeadApproveExamples[] = {
     {"callgate dead approve 0193c3b5-9a10-7b1c-a4c4-3e2f5b8d7d43 --by kim --reason 'prompt mended'",
      "then it can be begun"},
 };
+constexpr Option kDeadHoldOptions[] = {kReason, kConfig, kSet, kAdmin, kJson};
 constexpr Example kDeadPauseExamples[] = {
     {"callgate dead pause 0193c3b5-9a10-7b1c-a4c4-3e2f5b8d7d43", "nothing more of it begins"},
 };
@@ -647,9 +650,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 2,
      .examples = kPauseExamples,
      .options = kPauseOptions,
-     .details =
-         "What is in flight goes on, and a paused queue still accepts runs. A pause is kept over restarts. Ends with 4 if\n"
-         "there is no such thing.",
+     .details = "What is in flight goes on, and a paused queue still accepts runs. A pause is kept over restarts. "
+                "Ends with 4 if\n"
+                "there is no such thing.",
      .run = pause},
     {.words = "resume",
      .summary = "End a pause.",
@@ -754,7 +757,8 @@ constexpr Command kCommands[] = {
      .most_arguments = kAnyNumber,
      .examples = kDeadReplayExamples,
      .options = kDeadReplayOptions,
-     .details = "The plan is shown first, then it asks. What is agreed to is what is sent. It runs in callgate, also "
+     .details = "More than one letter needs --reason. The plan is shown first, then it asks. What is agreed to is "
+                "what is sent. It runs in callgate, also "
                 "if this\n"
                 "command is ended, and goes on after a restart; --resume follows it. Ends with 0 if all were "
                 "resolved, with 7\n"
@@ -780,7 +784,7 @@ constexpr Command kCommands[] = {
      .arguments = "REPLAY",
      .most_arguments = 1,
      .examples = kDeadPauseExamples,
-     .options = kAskOptions,
+     .options = kDeadHoldOptions,
      .details = "callgate dead replay --resume REPLAY lets it go on.",
      .run = dead_pause},
     {.words = "dead cancel",
@@ -788,7 +792,7 @@ constexpr Command kCommands[] = {
      .arguments = "REPLAY",
      .most_arguments = 1,
      .examples = kDeadCancelExamples,
-     .options = kAskOptions,
+     .options = kDeadHoldOptions,
      .run = dead_cancel},
     {.words = "dead edit",
      .summary = "Change the request of a dead letter.",

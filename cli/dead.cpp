@@ -128,11 +128,10 @@ std::expected<std::string, std::string> changes_of(const Arguments& arguments) {
   }
 }
 
-/// A member that is not there, told as what it would be.
-std::string side(const Json& change, const char* name) {
-  const auto found = change.find(name);
-  if (found == change.end()) return "(nothing)";
-  return cell(found->dump(-1, ' ', false, Json::error_handler_t::replace), kTextMax);
+std::string readable(const Json& value) {
+  std::string text;
+  append_readable(text, value, 2);
+  return text;
 }
 
 }  // namespace
@@ -281,9 +280,9 @@ int dead_edit(const Arguments& given, Terminal& terminal) {
       return kDone;
     }
     for (const Json& change : difference) {
-      terminal.err << told(change, "path", kTextMax) << '\n'
-                   << toned("  - " + side(change, "from"), Tone::Red, terminal.colour_err) << '\n'
-                   << "  + " << side(change, "to") << '\n';
+      terminal.err << told(change, "at", kTextMax) << '\n'
+                   << toned("  - " + readable(change.at("was")), Tone::Red, terminal.colour_err) << '\n'
+                   << "  + " << readable(change.at("is")) << '\n';
     }
     if (const auto code = declined(kCommand, "Change the request so?", given, terminal)) return *code;
     reply = edit("");

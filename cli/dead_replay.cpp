@@ -94,29 +94,19 @@ struct Course {
   std::string why{};
   [[nodiscard]] std::uint64_t done() const { return resolved + dead_again + skipped; }
   [[nodiscard]] std::uint64_t all() const { return done() + waiting + running; }
+  /// Nothing can be waited for in words that nobody knows.
+  [[nodiscard]] bool known() const { return over() || state == "planned" || state == "running" || state == "paused"; }
   [[nodiscard]] bool over() const { return state == "done" || state == "stopped" || state == "cancelled"; }
 };
 
-/// Of a plan it is a list by reasons.
-std::uint64_t skipped_in(const Json& json) {
-  const auto skipped = json.find("skipped");
-  if (skipped == json.end() || !skipped->is_array()) return count_in(json, "skipped");
-  std::uint64_t count = 0;
-  for (const Json& one : *skipped) count += count_in(one, "count");
-  return count;
-}
-
 Course course_of(const Json& json) {
-  constexpr std::string_view kStates[] = {"planned", "running", "paused", "stopped", "done", "cancelled"};
   Course course;
   course.state = json.at("state").get<std::string>();
-  // Nothing can be waited for in words that nobody knows.
-  if (std::ranges::find(kStates, course.state) == std::end(kStates)) (void)json.at("state known");
   course.waiting = count_in(json, "waiting");
   course.running = count_in(json, "running");
   course.resolved = count_in(json, "resolved");
   course.dead_again = count_in(json, "dead_again");
-  course.skipped = skipped_in(json);
+  course.skipped = count_in(json, "skipped");
   course.cost = told(json, "cost_usd");
   course.why = told(json, "why", kTextMax);
   return course;
@@ -136,15 +126,24 @@ std::string counts_of(const Course& course) {
 
 void print_plan(const Json& plan, std::ostream& out) {
   Rows rows{{"replay", cell(plan.at("id").get<std::string>())}, {"state", told(plan, "state")}};
-  if (plan.contains("count")) rows.push_back({"to be sent", letters(count_in(plan, "count"))});
-  if (const auto skipped = plan.find("skipped"); skipped != plan.end() && skipped->is_array()) {
+  rows.push_back({"to be sent", letters(course_of(plan).waiting)});
+  if (const auto skipped = plan.find("skipped_at_plan"); skipped != plan.end() && skipped->is_array()) {
     for (const Json& one : *skipped)
       rows.push_back({"left out", letters(count_in(one, "count")) + ": " + spaced(told(one, "why"))});
   }
+  if (const auto more = plan.find("more_than_one_plan_holds"); more != plan.end() && *more == true)
+    rows.push_back({"and more", "one plan cannot hold all; the same command plans the others afterwards"});
   if (const auto estimate = plan.find("estimate"); estimate != plan.end() && estimate->is_object()) {
-    rows.push_back({"estimate",
-                    told(*estimate, "input_tokens") + " tokens in, " + told(*estimate, "output_tokens") +
-                        " out, USD " + told(*estimate, "cost_usd")});
+    const std::uint64_t unknown = count_in(*estimate, "without_estimate");
+    if (unknown < course_of(plan).waiting) {
+      rows.push_back({"estimate",
+                      told(*estimate, "input_tokens") + " tokens in, " + told(*estimate, "output_tokens") +
+                          " out, USD " + told(*estimate, "cost_usd")});
+    }
+    if (unknown > 0) {
+      rows.push_back(
+          {"no estimate", letters(unknown) + ": no call of their model was answered in the last seven days"});
+    }
   }
   if (const auto limits = plan.find("limits"); limits != plan.end() && limits->is_object()) {
     std::string text;
@@ -171,11 +170,9 @@ void print_plan(const Json& plan, std::ostream& out) {
 std::string path_of(const std::string& id, std::string_view act = {}) {
   return "/v1/replays/" + id + (act.empty() ? "" : "/") + std::string{act};
 }
-std::string tenant_of(const Arguments& arguments) { return query_of({{"tenant", arguments.get("--tenant")}}); }
 
 /// The result, and what else there is to say of an end.
-int ended(const std::string& id, const Json& json, std::uint64_t planned, const Arguments& arguments,
-          Terminal& terminal) {
+int ended(const std::string& id, const Json& json, const Arguments& arguments, Terminal& terminal) {
   const Course course = course_of(json);
   if (arguments.has("--json")) {
     terminal.out << pages_of(json);
@@ -185,14 +182,11 @@ int ended(const std::string& id, const Json& json, std::uint64_t planned, const 
   if (course.state == "cancelled") terminal.err << "It was cancelled.\n";
   if (course.state == "stopped") {
     terminal.err << "It stopped: " << spaced(course.why) << ". " << letters(course.waiting)
-                 << " were not sent. When that is mended: callgate dead replay --resume " << id << '\n';
+                 << " not sent. When that is mended: callgate dead replay --resume " << id << '\n';
   } else if (course.dead_again > 0) {
     terminal.err << "What died again is in callgate dead groups, with the cause that it has now.\n";
   }
-  // Those that the plan had left out may stand among its items, too.
-  const std::uint64_t beyond = planned > 0 && course.all() > planned ? course.all() - planned : 0;
-  const std::uint64_t skipped = course.skipped - std::min(beyond, course.skipped);
-  return course.state == "done" && course.dead_again == 0 && skipped == 0 ? kDone : kPartly;
+  return course.state == "done" && course.dead_again == 0 && course.skipped == 0 ? kDone : kPartly;
 }
 
 int left_running(const std::string& id, std::ostream& err) {
@@ -217,35 +211,47 @@ int strange(std::string_view command, Terminal& terminal) {
   return kUnreachable;
 }
 
-/// Agreed to, and begun: nothing; else the exit code.
+/// What was agreed to begins; else the exit code.
 std::optional<int> start(const std::string& id, const Json& plan, const Arguments& arguments, Terminal& terminal) {
-  if (const auto needs = plan.find("needs_approval"); needs != plan.end() && *needs == true) {
-    terminal.err << "callgate dead replay: a queue's contract wants somebody's approval first: callgate dead approve "
-                 << id << " --by NAME --reason TEXT\nThen: callgate dead replay --resume " << id << '\n';
-    return kDenied;
-  }
   const std::string digest = plan.at("digest").get<std::string>();
-  const Json estimate = plan.value("estimate", Json::object());
-  const std::string cost = estimate.is_object() ? told(estimate, "cost_usd") : "-";
-  const std::string question =
-      "Send " + letters(count_in(plan, "count")) + (cost == "-" ? "?" : ", for about USD " + cost + "?");
-  if (const auto code = declined(kCommand, question, arguments, terminal)) return code;
   // Broken off from here on, it may have begun.
   const Interrupts interrupts;
   const auto begun =
       asked(kCommand, "POST", path_of(id, "start") + query_of({{"digest", digest}}), arguments, terminal);
   if (begun && Interrupts::seen()) return left_running(id, terminal.err);
   if (begun) return std::nullopt;
-  if (begun.error() == kConflict) terminal.err << "Nothing was sent. The same command again makes a new plan.\n";
+  if (begun.error() == kConflict) terminal.err << "Nothing was sent.\n";
   if (begun.error() == kTimedOut || begun.error() == kUnreachable)
     terminal.err << "It may have begun all the same: callgate dead replay --resume " << id << " tells.\n";
   return Interrupts::seen() ? kInterrupted : begun.error();
 }
 
+/// ", for about USD 1.25"; nothing where nobody knows.
+std::string price_of(const Json& plan) {
+  const auto estimate = plan.find("estimate");
+  if (estimate == plan.end() || !estimate->is_object()) return {};
+  const std::uint64_t unknown = count_in(*estimate, "without_estimate");
+  if (unknown >= course_of(plan).waiting) return ", at a cost that is not known";
+  return std::string{unknown > 0 ? ", for USD " : ", for about USD "} + told(*estimate, "cost_usd") +
+         (unknown > 0 ? " and what is not known" : "");
+}
+
+std::optional<int> ask_and_start(const std::string& id, const Json& plan, const Arguments& arguments,
+                                 Terminal& terminal) {
+  if (const auto needs = plan.find("needs_approval"); needs != plan.end() && *needs == true) {
+    terminal.err << "callgate dead replay: a queue's contract wants somebody's approval first: callgate dead approve "
+                 << id << " --by NAME --reason TEXT\nThen: callgate dead replay --resume " << id << '\n';
+    return kDenied;
+  }
+  const std::string question = "Send " + letters(course_of(plan).waiting) + price_of(plan) + "?";
+  if (const auto code = declined(kCommand, question, arguments, terminal)) return code;
+  return start(id, plan, arguments, terminal);
+}
+
 /// A replay that there is: planned ones are begun, held ones go on.
 int resume(const Arguments& arguments, Terminal& terminal) {
   const std::string id = arguments.get("--resume");
-  const auto json = asked(kCommand, "GET", path_of(id) + tenant_of(arguments), arguments, terminal);
+  const auto json = asked(kCommand, "GET", path_of(id), arguments, terminal);
   if (!json) return json.error();
   const Course course = course_of(*json);
   if (arguments.has("--plan")) {
@@ -256,16 +262,18 @@ int resume(const Arguments& arguments, Terminal& terminal) {
     }
     return kDone;
   }
-  const std::uint64_t planned = count_in(*json, "count");
-  if (course.over() && course.state != "stopped") return ended(id, *json, planned, arguments, terminal);
+  if (!course.known()) return strange(kCommand, terminal);
+  if (course.over() && course.state != "stopped") return ended(id, *json, arguments, terminal);
   if (course.state == "planned") {
     print_plan(*json, terminal.err);
+    if (const auto code = ask_and_start(id, *json, arguments, terminal)) return *code;
+  } else if (course.state == "stopped") {
     if (const auto code = start(id, *json, arguments, terminal)) return *code;
-  } else if (course.state != "running") {
-    const auto moved = asked(kCommand, "POST", path_of(id, "resume"), arguments, terminal);
-    if (!moved) return moved.error();
+  } else if (course.state == "paused") {
+    if (const auto moved = asked(kCommand, "POST", path_of(id, "resume"), arguments, terminal); !moved)
+      return moved.error();
   }
-  return follow_replay(id, planned, arguments, terminal);
+  return follow_replay(id, arguments, terminal);
 }
 
 int plan_and_send(const Arguments& arguments, Terminal& terminal) {
@@ -294,8 +302,8 @@ int plan_and_send(const Arguments& arguments, Terminal& terminal) {
     terminal.err << "Nothing was sent. Within an hour: callgate dead replay --resume " << id << '\n';
     return kDone;
   }
-  if (const auto code = start(id, *plan, arguments, terminal)) return *code;
-  return follow_replay(id, planned, arguments, terminal);
+  if (const auto code = ask_and_start(id, *plan, arguments, terminal)) return *code;
+  return follow_replay(id, arguments, terminal);
 }
 
 /// "ID STATE", or the answer for programs.
@@ -307,6 +315,8 @@ int order(std::string_view command, std::string_view act, const std::string& que
   const std::string& id = arguments.words[0];
   const auto json = asked(command, "POST", path_of(id, act) + query, arguments, terminal);
   if (!json) return json.error();
+  if (const auto state = json->find("state"); state == json->end() || !state->is_string())
+    return strange(command, terminal);
   if (arguments.has("--json")) {
     terminal.out << pages_of(*json);
   } else {
@@ -318,8 +328,7 @@ int order(std::string_view command, std::string_view act, const std::string& que
 
 }  // namespace
 
-int follow_replay(const std::string& id, std::uint64_t planned, const Arguments& arguments, Terminal& terminal,
-                  const Pace& pace) {
+int follow_replay(const std::string& id, const Arguments& arguments, Terminal& terminal, const Pace& pace) {
   const Interrupts interrupts;
   Progress progress{terminal, pace.say_again};
   auto heard = Clock::now();
@@ -329,11 +338,13 @@ int follow_replay(const std::string& id, std::uint64_t planned, const Arguments&
     if (Interrupts::seen()) return left_running(id, progress.talk());
     std::ostringstream why;
     Terminal aside{terminal.in, terminal.out, why};
-    const auto json = asked(kCommand, "GET", path_of(id) + tenant_of(arguments), arguments, aside);
+    const auto json = asked(kCommand, "GET", path_of(id), arguments, aside);
     if (Interrupts::seen()) return left_running(id, progress.talk());
     std::optional<Course> course;
     try {
       if (json) course = course_of(*json);
+      if (course && !course->known()) course.reset();
+      if (json && !course) strange(kCommand, aside);
     } catch (const Json::exception&) {
       strange(kCommand, aside);
     }
@@ -342,7 +353,7 @@ int follow_replay(const std::string& id, std::uint64_t planned, const Arguments&
       if (std::exchange(lost, false)) progress.talk() << "callgate answers again\n";
       if (course->over()) {
         progress.clear();
-        return ended(id, *json, planned, arguments, terminal);
+        return ended(id, *json, arguments, terminal);
       }
       if (course->state == "paused" && !held) {
         progress.talk() << "It is held. From elsewhere: callgate dead replay --resume " << id << " lets it go on\n";
@@ -398,6 +409,8 @@ int dead_replay(const Arguments& arguments, Terminal& terminal) {
       return misuse(
           kCommand, "--resume is of a replay that was planned; letters and limits can no longer be named", terminal);
     }
+  } else if (arguments.words.size() != 1 && !arguments.has("--reason")) {
+    return misuse(kCommand, "needs --reason TEXT, for the audit log, unless it is of a single letter", terminal);
   } else if (!arguments.has("--plan")) {
     if (const auto nobody = nobody_to_ask(kCommand, arguments, terminal)) {
       terminal.err << "--plan shows what would be sent, and sends nothing.\n";
@@ -437,7 +450,7 @@ int dead_replays(const Arguments& arguments, Terminal& terminal) {
       const Course course = course_of(one);
       rows.push_back({cell(one.at("id").get<std::string>()),
                       told(one, "created_at"),
-                      course.state,
+                      cell(course.state),
                       std::to_string(course.waiting),
                       std::to_string(course.running),
                       std::to_string(course.resolved),
@@ -474,11 +487,21 @@ int dead_approve(const Arguments& arguments, Terminal& terminal) {
 }
 
 int dead_pause(const Arguments& arguments, Terminal& terminal) {
-  return order("dead pause", "pause", {}, "paused; what is under way comes to its end", arguments, terminal);
+  return order("dead pause",
+               "pause",
+               query_of({{"reason", arguments.get("--reason")}}),
+               "paused; what is under way comes to its end",
+               arguments,
+               terminal);
 }
 
 int dead_cancel(const Arguments& arguments, Terminal& terminal) {
-  return order("dead cancel", "cancel", {}, "cancelled; what is under way comes to its end", arguments, terminal);
+  return order("dead cancel",
+               "cancel",
+               query_of({{"reason", arguments.get("--reason")}}),
+               "cancelled; what is under way comes to its end",
+               arguments,
+               terminal);
 }
 
 }  // namespace cli

@@ -20,9 +20,7 @@ struct Pace {
   std::chrono::milliseconds say_again{10'000};  // Where a line cannot be written over.
   std::chrono::milliseconds patience{120'000};  // While callgate cannot be reached.
 };
-/// Until it is over. `planned`: how many letters it was agreed to send, 0 if that is not known; what was skipped
-/// beyond them is no failure. The exit code.
-int follow_replay(const std::string& id, std::uint64_t planned, const Arguments& arguments, Terminal& terminal,
-                  const Pace& pace = {});
+/// Until it is over; the exit code.
+int follow_replay(const std::string& id, const Arguments& arguments, Terminal& terminal, const Pace& pace = {});
 
 }  // namespace cli

@@ -10,7 +10,6 @@
 #include "cli/dead.h"
 #include "cli/table.h"
 #include "cli/upstreams.h"
-#include "gateway/json_out.h"
 
 namespace cli {
 namespace {
@@ -48,36 +47,10 @@ std::string_view mend_of(std::string_view cls) {
   return "the cause above; callgate calls show of the last call has the attempts";
 }
 
-/// Readable JSON: letters as they are, but nothing that a terminal obeys.
-void append_pretty(std::string& out, const Json& value, std::size_t depth) {
-  const auto line = [&](std::size_t to) { out.append("\n").append(2 * to, ' '); };
-  if (value.is_string()) {
-    const auto& text = value.get_ref<const std::string&>();
-    gateway::append_json(out, text, text.size());
-  } else if (value.is_structured() && !value.empty()) {
-    out += value.is_object() ? '{' : '[';
-    bool first = true;
-    for (const auto& [name, member] : value.items()) {
-      if (!first) out += ',';
-      first = false;
-      line(depth + 1);
-      if (value.is_object()) {
-        gateway::append_json(out, name, name.size());
-        out += ": ";
-      }
-      append_pretty(out, member, depth + 1);
-    }
-    line(depth);
-    out += value.is_object() ? '}' : ']';
-  } else {
-    out += value.dump();
-  }
-}
-
 void print_body(const std::string& body, std::ostream& out) {
   if (const auto json = shallow<Json>(body)) {
     std::string text;
-    append_pretty(text, *json, 0);
+    append_readable(text, *json, 0);
     out << text << '\n';
     return;
   }
@@ -91,16 +64,8 @@ void print_body(const std::string& body, std::ostream& out) {
 void print_request(const Json& request, std::ostream& out) {
   out << "\nrequest\n" << told(request, "method") << ' ' << told(request, "target", kTextMax) << '\n';
   if (const auto headers = request.find("headers"); headers != request.end()) {
-    for (const auto& [name, value] : headers->items()) {
-      // As an object, or as a list of pairs or of objects.
-      if (value.is_array() && value.size() == 2) {
-        out << word(value[0]) << ": " << cell(value[1].get<std::string>(), kTextMax) << '\n';
-      } else if (value.is_object()) {
-        out << told(value, "name") << ": " << told(value, "value", kTextMax) << '\n';
-      } else {
-        out << cell(name) << ": " << cell(value.get<std::string>(), kTextMax) << '\n';
-      }
-    }
+    for (const auto& [name, value] : headers->items())
+      out << cell(name) << ": " << cell(value.get<std::string>(), kTextMax) << '\n';
   }
   out << '\n';
   const Json& body = request.at("body");
@@ -108,7 +73,7 @@ void print_request(const Json& request, std::ostream& out) {
     print_body(body.get_ref<const std::string&>(), out);
   } else {
     std::string text;
-    append_pretty(text, body, 0);
+    append_readable(text, body, 0);
     out << text << '\n';
   }
 }
@@ -120,9 +85,8 @@ void print_history(const Json& history, std::ostream& out) {
       if (const std::string text = told(step, name); text != "-")
         out << (name[1] == 'l' ? ", class " : ", call ") << text;
     }
-    auto attempts = step.find("attempts");
-    if (attempts == step.end()) attempts = step.find("detail");
-    if (attempts == step.end() || attempts->is_null() || !attempts->is_array()) {
+    const auto attempts = step.find("attempts");
+    if (attempts == step.end()) {
       if (const std::string text = told(step, "detail", kTextMax); text != "-") out << ": " << text;
       out << '\n';
       continue;
@@ -165,7 +129,7 @@ void print_letter(const Json& json, Terminal& terminal) {
   line("asked", several({{"", "operation"}, {"route ", "route"}, {"upstream ", "upstream"}, {"model ", "model"}}));
   line("work", several({{"key ", "key"}, {"job ", "run_id"}, {"run ", "run"}, {"last call ", "call_id"}}));
   line("failures", several({{"", "failures"}, {"lost USD ", "cost_usd"}}));
-  line("request", several({{"", "payload"}, {"revision ", "revision"}, {"bytes ", "bytes"}}));
+  line("request", several({{"", "request"}, {"revision ", "revision"}}));
   if (const auto labels = json.find("labels"); labels != json.end() && labels->is_object()) {
     std::string text;
     for (const auto& [name, value] : labels->items())
@@ -218,10 +182,10 @@ int dead_show(const Arguments& arguments, Terminal& terminal) {
       print_letter(*json, terminal);
     }
     if (!request) return kDone;
-    const auto kept = json->find("request");
+    const auto kept = json->find("kept_request");
     const bool there = kept != json->end() && kept->is_object();
     if (there && !arguments.has("--json")) print_request(*kept, terminal.out);
-    if (!there) terminal.err << "No request is kept of it (" << told(*json, "payload") << ").\n";
+    if (!there) terminal.err << "No request is kept of it (" << told(*json, "request") << ").\n";
     if (there) terminal.err << "That the request was shown stands in callgate dead audit.\n";
     return kDone;
   } catch (const Json::exception&) {

@@ -425,7 +425,7 @@ constexpr Call kCalls[] = {
     {"POST",
      "/v1/pause",
      [](const AdminSources& sources, const Asked& asked) {
-       return act(sources, Order::Act::Pause, asked.query, "There is no such tenant, lane or upstream.");
+       return act(sources, Order::Act::Pause, asked.query, "There is no such tenant, lane, upstream or queue.");
      }},
     {"POST",
      "/v1/resume",

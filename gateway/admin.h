@@ -84,7 +84,7 @@ struct AdminSources {
   /// The stored answer of a key, or a claim that nobody works on, is given up.
   std::function<void(const ledger::Digest& scope, const std::string& call_id)> forget_claim{};
   std::optional<DeadSources> dead{};  // Not given: there are no dead letters.
-  Environment environment{};          // Where a token of the environment is found; the process has one for all its life.
+  Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };
 
 class AdminServer {

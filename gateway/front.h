@@ -30,8 +30,8 @@ struct OperatorAct {
   std::string value{};    // Pauses: until when (RFC 3339), or "resumed"; of a grant how much.
 };
 
-/// A request that no connection has brought: a run's, or a replay's. It is a call like any other, whose answer goes to
-/// `caller`.
+/// A request that no connection has brought: a run's, or a replay's. It is a call like any other, whose answer goes
+/// to `caller`.
 struct Errand {
   std::string tenant{}, run_id{}, queue{}, labels{};
   budget::Lane lane = budget::Lane::Bulk;

@@ -22,6 +22,9 @@ std::expected<EditedJson, std::string> edit_json(std::string_view body, std::str
       Json& parent = json.at(at.parent_pointer());
       if (!parent.is_object() && !parent.is_array())
         return std::unexpected{"pointer " + pointer + " leads into a value that has no members"};
+      // Beyond its end an array would be filled up with nulls.
+      if (parent.is_array() && at.back() != "-" && !json.contains(at))
+        return std::unexpected{"pointer " + pointer + " leads nowhere in the request's body"};
       if (json.contains(at)) member.was = json.at(at).dump();
       json[at] = value;
       member.is = value.dump();

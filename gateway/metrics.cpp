@@ -224,7 +224,8 @@ constexpr std::string_view kNobody = "_none";   // Whose contract names no owner
 constexpr std::size_t kQueuesLearned = 500;     // From configurations alone.
 constexpr std::array kTellings = {"told"sv, "again"sv, "dead"sv};
 constexpr std::array kAcceptances = {"new"sv, "same"sv};
-constexpr std::array kStartBuckets = {.01, .05, .1, .5, 1., 5., 15., 30., 60., 300., 900., 1800., 3600., 14400., 86400.};
+constexpr std::array kStartBuckets = {
+    .01, .05, .1, .5, 1., 5., 15., 30., 60., 300., 900., 1800., 3600., 14400., 86400.};
 constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
 constexpr std::array kVersions = {std::string_view{CALLGATE_VERSION}};
 enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning };
@@ -863,10 +864,10 @@ class Metrics::Impl {
                {tenant_, period_, {"event", &budget_event_words_}});
   Counters operator_acts_ =
       counters("callgate_operator_acts_total", "What was done by hand.", {{"act", &acts_}, {"what", &targets_}});
-  Counters replays_ =
-      counters("callgate_replays_total", "Replays of dead letters that came to a state.", {{"state", &replay_states_}});
-  Counters replay_letters_ = counters("callgate_replay_letters_total", "Letters that a replay has come to an end with.",
-                                      {{"result", &item_states_}});
+  Counters replays_ = counters("callgate_replays_total", "Replays of dead letters that came to a state.",
+                               {{"state", &replay_states_}});
+  Counters replay_letters_ = counters("callgate_replay_letters_total",
+                                      "Letters that a replay has come to an end with.", {{"result", &item_states_}});
   Histograms estimate_ratio_ = histograms("callgate_token_estimate_ratio",
                                           "Tokens that were expected of an answered attempt, by those it took.",
                                           {{"kind", &token_sides_}}, kRatioBuckets);
@@ -935,8 +936,9 @@ class Metrics::Impl {
                                 "Bytes of answers that are kept in memory for whoever asks the same, and of requests "
                                 "whose caller has left.",
                                 {});
-  Counters runs_accepted_ = counters("callgate_runs_accepted_total", "Runs that were accepted, or were there already.",
-                                     {queue_, owner_, {"result", &acceptances_}});
+  Counters runs_accepted_ =
+      counters("callgate_runs_accepted_total", "Runs that were accepted, or were there already.",
+               {queue_, owner_, {"result", &acceptances_}});
   Counters runs_ended_ = counters("callgate_runs_ended_total", "Runs at their end, or given back (queued).",
                                   {queue_, owner_, {"state", &run_states_}, class_});
   Histograms run_start_wait_ =
@@ -945,8 +947,8 @@ class Metrics::Impl {
   Gauges runs_waiting_ = gauges("callgate_runs_waiting", "Runs that could begin and wait.", {queue_, owner_});
   Gauges runs_scheduled_ = gauges("callgate_runs_scheduled", "Runs that may not begin yet.", {queue_, owner_});
   Gauges runs_running_ = gauges("callgate_runs_running", "Runs under way.", {queue_, owner_});
-  Gauges runs_oldest_ = gauges("callgate_runs_oldest_wait_seconds", "How long the oldest one that could begin has waited.",
-                               {queue_, owner_});
+  Gauges runs_oldest_ = gauges("callgate_runs_oldest_wait_seconds",
+                               "How long the oldest one that could begin has waited.", {queue_, owner_});
   Gauges run_lag_ = gauges("callgate_runs_slo_lag_seconds", "By how much that is over the queue's slo.oldest_wait.",
                            {queue_, owner_});
   Counters letters_ =
@@ -1014,8 +1016,8 @@ void Metrics::run_ended(std::string_view queue, ledger::RunState state, std::str
 }
 void Metrics::letter_written(std::string_view queue, classifier::Class cls) { impl_->letter_written(queue, cls); }
 void Metrics::webhook(ledger::Store::Telling how) { impl_->webhook(how); }
-void Metrics::pending(const std::vector<ledger::RunsPending>& runs, const std::vector<ledger::LettersPending>& letters,
-                      WallTime now) {
+void Metrics::pending(const std::vector<ledger::RunsPending>& runs,
+                      const std::vector<ledger::LettersPending>& letters, WallTime now) {
   impl_->pending(runs, letters, now);
 }
 void Metrics::draining(bool on) { impl_->draining(on); }

@@ -21,7 +21,7 @@ namespace gateway {
 /// A queue with a contract.
 struct QueueName {
   std::string name{};
-  std::string owner{};                                      // The contract's team; empty: none is named.
+  std::string owner{};                                     // The contract's team; empty: none is named.
   std::optional<std::chrono::milliseconds> oldest_wait{};  // Its objective.
 };
 

@@ -234,9 +234,8 @@ std::optional<ledger::Letter> Once::Story::letter(const CallRecord& ending, cons
                                                         std::string_view said) const {
   if (!letters) return std::nullopt;
   // Whether a run has died is for its end to say.
-  const bool dead =
-      end.run ? end.run->state == ledger::RunState::Dead || end.run->state == ledger::RunState::Failed
-              : leaves_letter(ending);
+  const bool dead = end.run ? end.run->state == ledger::RunState::Dead || end.run->state == ledger::RunState::Failed
+                            : leaves_letter(ending);
   if (!dead) return std::nullopt;
   ledger::Letter letter = letters->make(ending, said);
   if (run) letter.run = run->id;

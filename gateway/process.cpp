@@ -530,8 +530,8 @@ class Sidecar {
           "attempts were under way when callgate ended the last time; they are possibly billed",
           {{"attempts", figures.unknown_outcomes}});
     }
-    tell_not_restored(restore_pauses(
-        store, runtime_, [this](budget::Pausable what, const std::string& name, TimePoint until) {
+    tell_not_restored(
+        restore_pauses(store, runtime_, [this](budget::Pausable what, const std::string& name, TimePoint until) {
           pause(what, name, until);
         }));
     tell_not_restored(

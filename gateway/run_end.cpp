@@ -117,8 +117,8 @@ RunOutcome end_of_run(const RunTerms& terms, const CallRecord& record,
     outcome.answer.reset();
     outcome.status = 0;
   } else {
-    const bool failed = (record.outcome == Outcome::Failed || record.outcome == Outcome::Refused) &&
-                        is_requests_fault(record.cls);
+    const bool failed =
+        (record.outcome == Outcome::Failed || record.outcome == Outcome::Refused) && is_requests_fault(record.cls);
     outcome.state = failed ? RunState::Failed : RunState::Dead;
     outcome.why = words_of(record);
   }

@@ -44,7 +44,8 @@ struct RunMoment {
 
 /// Without a call.
 [[nodiscard]] ledger::RunOutcome run_cancelled(const RunTerms& terms, WallTime now);
-[[nodiscard]] ledger::RunOutcome run_dead(const RunTerms& terms, classifier::Class cls, std::string why, WallTime now);
+[[nodiscard]] ledger::RunOutcome run_dead(const RunTerms& terms, classifier::Class cls, std::string why,
+                                          WallTime now);
 [[nodiscard]] ledger::RunOutcome run_failed(const RunTerms& terms, classifier::Class cls, std::string why,
                                             WallTime now);
 [[nodiscard]] ledger::RunOutcome run_given_back(const RunTerms& terms, std::string why, WallTime not_before);

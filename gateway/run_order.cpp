@@ -17,9 +17,20 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
-constexpr std::array<std::string_view, 14> kMembers = {"path",    "method",       "headers",    "body",  "body_text",
-                                                       "queue",   "key",          "lane",       "run_id", "deadline",
-                                                       "labels",  "ordering_key", "not_before", "webhook"};
+constexpr std::array<std::string_view, 14> kMembers = {"path",
+                                                       "method",
+                                                       "headers",
+                                                       "body",
+                                                       "body_text",
+                                                       "queue",
+                                                       "key",
+                                                       "lane",
+                                                       "run_id",
+                                                       "deadline",
+                                                       "labels",
+                                                       "ordering_key",
+                                                       "not_before",
+                                                       "webhook"};
 constexpr std::size_t kOrderingKeyMax = 255;
 constexpr std::size_t kUrlMax = 2'048;
 constexpr std::size_t kPathMax = 8'192;
@@ -47,9 +58,16 @@ bool is_not_the_providers(std::string_view name) {
   std::string lower{name};
   std::ranges::transform(lower, lower.begin(), [](char c) { return classifier::lower(c); });
   if (lower.starts_with("callgate-")) return true;
-  constexpr std::array<std::string_view, 10> kNames = {"idempotency-key", "prefer",     "host",    "content-length",
-                                                       "transfer-encoding", "connection", "upgrade", "te",
-                                                       "expect",          "keep-alive"};
+  constexpr std::array<std::string_view, 10> kNames = {"idempotency-key",
+                                                       "prefer",
+                                                       "host",
+                                                       "content-length",
+                                                       "transfer-encoding",
+                                                       "connection",
+                                                       "upgrade",
+                                                       "te",
+                                                       "expect",
+                                                       "keep-alive"};
   return std::ranges::find(kNames, lower) != kNames.end();
 }
 
@@ -164,8 +182,8 @@ class Reader {
     for (std::uint32_t at = all + 1; at < tree_[all].end && wrong_.empty(); at = tree_[at].end) {
       const std::string name = unescaped(tree_[at].key);
       const std::string value = tree_[at].kind == Kind::String ? unescaped(tree_[at].text) : std::string{};
-      if (tree_[at].kind != Kind::String || name.find_first_of(",=") != name.npos ||
-          value.find(',') != value.npos || !is_field_value(name) || !is_field_value(value))
+      if (tree_[at].kind != Kind::String || name.find_first_of(",=") != name.npos || value.find(',') != value.npos ||
+          !is_field_value(name) || !is_field_value(value))
         wrong_ = "labels must be an object of short texts; " + quoted(name) + " is none";
       joined += (joined.empty() ? "" : ",") + name + '=' + value;
     }

@@ -11,6 +11,9 @@ namespace {
 // What has become free behind others in a window waits no longer for it to run out.
 constexpr std::chrono::milliseconds kReadAgain{100};
 constexpr std::chrono::milliseconds kReadPace{10};
+constexpr std::chrono::minutes kSeenFor{10};
+constexpr int kShare = 3;
+constexpr std::size_t kMostSeen = 1'000;
 
 std::string order_of(const ledger::WaitingRun& run) {
   if (run.ordering_key.empty()) return {};
@@ -56,11 +59,32 @@ std::vector<std::string> RunShelf::to_read(TimePoint now) const {
   std::vector<std::string> names;
   for (const auto& [name, queue] : queues_) {
     if (!queue.touched || !has_room(name, queue) || paused(name, now)) continue;
-    const bool never = queue.read_at == TimePoint{};
-    if (!never && now - queue.read_at < (queue.window.empty() ? kReadPace : kReadAgain)) continue;
-    names.push_back(name);
+    if (readable_at(queue) <= now) names.push_back(name);
   }
   return names;
+}
+
+TimePoint RunShelf::readable_at(const Queue& queue) {
+  if (queue.read_at == TimePoint{}) return queue.read_at;
+  return queue.read_at + (queue.window.empty() ? kReadPace : kReadAgain);
+}
+
+std::optional<TimePoint> RunShelf::reads_at(TimePoint now) const {
+  std::optional<TimePoint> first;
+  for (const auto& [name, queue] : queues_) {
+    if (!queue.touched || !has_room(name, queue) || paused(name, now)) continue;
+    const TimePoint at = readable_at(queue);
+    if (!first || at < *first) first = at;
+  }
+  return first;
+}
+
+void RunShelf::keep_only(const std::vector<std::string>& names) {
+  std::erase_if(queues_, [&](const auto& entry) {
+    const Queue& queue = entry.second;
+    return !queue.touched && queue.held == 0 && queue.window.empty() &&
+           std::ranges::find(names, entry.first) == names.end();
+  });
 }
 
 void RunShelf::reading(const std::vector<std::string>& queues) {
@@ -73,9 +97,20 @@ void RunShelf::put(const std::string& name, std::vector<ledger::WaitingRun> wind
   queue.touched = queue.touched || window.size() >= kWindow;
   queue.read_at = now;
   queue.window.clear();
+  if (seen_.size() > kMostSeen)
+    std::erase_if(seen_, [&](const auto& entry) { return now - entry.second >= kSeenFor; });
   for (ledger::WaitingRun& run : window) {
+    seen_[run.tenant] = now;
     if (!held_.contains(run.id) && !left_.contains(run.id)) queue.window.push_back(std::move(run));
   }
+}
+
+bool RunShelf::may_hold_more(const std::string& tenant, TimePoint now) const {
+  const bool others = std::ranges::any_of(
+      seen_, [&](const auto& entry) { return entry.first != tenant && now - entry.second < kSeenFor; });
+  if (!others) return true;
+  const auto held = held_by_.find(tenant);
+  return held == held_by_.end() || held->second < kShare * (all_ - static_cast<int>(held_.size()));
 }
 
 std::optional<ledger::WaitingRun> RunShelf::next(TimePoint now) {
@@ -86,7 +121,7 @@ std::optional<ledger::WaitingRun> RunShelf::next(TimePoint now) {
     Queue& queue = at->second;
     if (!has_room(at->first, queue) || paused(at->first, now)) continue;
     const auto first = std::ranges::find_if(queue.window, [&](const ledger::WaitingRun& run) {
-      return run.ordering_key.empty() || !orders_.contains(order_of(run));
+      return may_hold_more(run.tenant, now) && (run.ordering_key.empty() || !orders_.contains(order_of(run)));
     });
     if (first == queue.window.end()) continue;
     ledger::WaitingRun run = std::move(*first);
@@ -94,7 +129,8 @@ std::optional<ledger::WaitingRun> RunShelf::next(TimePoint now) {
     queue.held += 1;
     std::string order = order_of(run);
     if (!order.empty()) orders_.insert(order);
-    held_[run.id] = {at->first, std::move(order)};
+    held_by_[run.tenant] += 1;
+    held_[run.id] = {at->first, std::move(order), run.tenant};
     turn_ = at->first;
     return run;
   }
@@ -108,6 +144,7 @@ void RunShelf::done(const std::string& id) {
   queue.held -= 1;
   queue.touched = true;
   orders_.erase(found->second.order);
+  if (const auto tenant = held_by_.find(found->second.tenant); --tenant->second == 0) held_by_.erase(tenant);
   left_.insert(id);
   held_.erase(found);
 }

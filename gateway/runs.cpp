@@ -27,12 +27,12 @@ constexpr milliseconds kReadPatience{5'000};
 constexpr milliseconds kTakePatience{5'000};
 constexpr milliseconds kRest{1'000};          // Until a store that could not be asked is asked again.
 constexpr milliseconds kCancelPatience{300};  // Others may read along; the run does not wait for them.
-constexpr milliseconds kPace{10};
 constexpr milliseconds kLettersAge{1'000};
 constexpr std::uint64_t kMostAnswer = 64ULL * 1024 * 1024;
 constexpr std::size_t kTellAtOnce = 4;
 constexpr milliseconds kTellPatience{20'000};
 constexpr std::size_t kDueAtOnce = 64;
+constexpr int kReadsShare = 3;  // Windows take no more than a quarter of the reader's time.
 
 WallTime moment(std::int64_t ms) { return WallTime{milliseconds{ms}}; }
 std::int64_t ms_of(WallTime when) { return std::chrono::floor<milliseconds>(when).time_since_epoch().count(); }
@@ -105,9 +105,9 @@ struct Runs::Making {
   Making(asio::io_context& io, ledger::WaitingRun waiting) : run(std::move(waiting)), signal(io) {}
   ledger::WaitingRun run;
   Signal signal;
-  RunTerms terms{};       // Its fence is 0 until it is taken.
-  bool cancelled = false;  // By hand.
-  bool lost = false;       // Another has it.
+  RunTerms terms{};                   // Its fence is 0 until it is taken.
+  bool cancelled = false;             // By hand.
+  bool lost = false;                  // Another has it.
   std::optional<RunOutcome> ended{};  // What its call's end has told the ledger.
 };
 
@@ -139,8 +139,9 @@ void Runs::configure(std::shared_ptr<const Config> config, WebhookSecrets secret
   auto options = std::make_shared<WebhookOptions>();
   options->allow_hosts = config_->webhooks.allow_hosts;
   webhooks_ = std::move(options);
-  shelf_.configure(config_->runs.enabled ? config_->runs.concurrent : 0,
-                   [config = config_](std::string_view queue) { return contract_of(*config, queue).concurrency.max; });
+  shelf_.configure(config_->runs.enabled ? config_->runs.concurrent : 0, [config = config_](std::string_view queue) {
+    return contract_of(*config, queue).concurrency.max;
+  });
   shelf_.touch_all();
   work_bell_.ring();
 }
@@ -156,6 +157,8 @@ void Runs::start() {
 void Runs::drain() {
   draining_ = true;
   for (const auto& [id, one] : making_) one->signal.drain();
+  // The next process tells it again; by its id a receiver knows it.
+  for (const auto& [id, signal] : telling_) signal->stop(StopReason::Shutdown);
   work_bell_.ring();
 }
 
@@ -249,13 +252,14 @@ task<void> Runs::work() {
       asio::co_spawn(io_, make(std::move(one)), asio::detached);
     }
     std::vector<std::string> queues;
-    if (may) queues = shelf_.to_read(now);
+    if (may && now >= reads_after_) queues = shelf_.to_read(now);
     if (!queues.empty()) {
       if (!co_await read_windows(std::move(queues))) rests_until_ = runtime_.now() + kRest;
       continue;
     }
-    // What may not be read again yet is looked at in a moment; nothing is lost by looking in vain.
-    TimePoint until = std::min(next_at_, now + 10 * kPace);
+    TimePoint until = next_at_;
+    if (now < rests_until_) until = std::min(until, rests_until_);
+    if (const auto reads = shelf_.reads_at(now)) until = std::min(until, std::max({*reads, rests_until_, reads_after_}));
     if (const auto resumes = shelf_.resumes_at(now)) until = std::min(until, *resumes);
     if (draining_) until = TimePoint::max();
     co_await runtime_.wait(work_bell_, until);
@@ -286,6 +290,7 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
     tell(std::move(windows));
   });
   std::optional<Windows> windows = co_await Awaited<Windows>::told(awaited, runtime_, asked + kReadPatience);
+  reads_after_ = runtime_.now() + kReadsShare * (runtime_.now() - asked);
   if (!windows || !windows->read) shelf_.touch_all();
   if (!windows) co_return false;
   for (auto& [queue, waiting] : windows->by_queue) shelf_.put(queue, std::move(waiting), asked);
@@ -296,6 +301,7 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
 task<void> Runs::look() {
   while (true) {
     co_await read_pending();
+    // What was missed, such as what a sweep has queued again.
     shelf_.touch_all();
     work_bell_.ring();
     co_await runtime_.wait(look_bell_, runtime_.now() + kLook);
@@ -323,9 +329,12 @@ task<void> Runs::read_pending() {
   if (!pending || !pending->read) co_return;
   open_letters_.clear();
   for (const ledger::LettersPending& one : pending->letters) open_letters_[one.queue] += one.count;
+  std::vector<std::string> queues;
   for (const ledger::RunsPending& one : pending->runs) {
     if (!shelf_.knows(one.queue)) shelf_.touch(one.queue);
+    queues.push_back(one.queue);
   }
+  shelf_.keep_only(queues);
   metrics_.pending(pending->runs, pending->letters, runtime_.wall_now());
 }
 
@@ -431,7 +440,8 @@ task<void> Runs::make_it(Making& one) {
     co_await end(terms, std::move(*without), run, cls);
   } else {
     const std::int64_t since = std::max(run.created_ms, run.not_before_ms);
-    if (taken->starts == 1) metrics_.run_began(run.queue, std::max(milliseconds{ms_of(now) - since}, milliseconds{0}));
+    if (taken->starts == 1)
+      metrics_.run_began(run.queue, std::max(milliseconds{ms_of(now) - since}, milliseconds{0}));
     co_await play(one, std::move(*taken), contract);
   }
 }
@@ -464,8 +474,8 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
   hold->bell = &one.signal;
   // Its call may outlive it, where others read along.
   const std::weak_ptr<Making> maybe = making_.at(run.id);
-  hold->end = [this, terms, maybe, collector](const CallRecord& record,
-                                              std::shared_ptr<const ledger::StoredAnswer> answer) {
+  hold->end = [this, terms, maybe, collector](
+                  const CallRecord& record, std::shared_ptr<const ledger::StoredAnswer> answer) {
     const std::shared_ptr<Making> mine = maybe.lock();
     const WallTime now = runtime_.wall_now();
     const RunMoment then{.now = now, .roll = runtime_.roll(), .cancelled = mine && mine->cancelled};
@@ -524,8 +534,7 @@ task<void> Runs::end(const RunTerms& terms, RunOutcome outcome, const ledger::Ne
   const RunOutcome counted = outcome;
   auto awaited = std::make_shared<Awaited<bool>>(io_);
   store_.end_run(std::move(outcome), std::move(letter), Awaited<bool>::teller(awaited));
-  const std::optional<bool> ended =
-      co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kTakePatience);
+  const std::optional<bool> ended = co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kTakePatience);
   if (ended == true) {
     count_end(counted, run.queue);
   } else {
@@ -617,9 +626,8 @@ task<void> Runs::tell_one(ledger::WebhookRow row, WallTime first) {
     std::optional<ledger::LetterOutcome> letter;
     std::optional<WallTime> next;
     if (result.telling == Telling::Again)
-      next = next_try({.attempts = row.attempts, .first = first, .retry_after = result.retry_after},
-                      now,
-                      runtime_.roll());
+      next = next_try(
+          {.attempts = row.attempts, .first = first, .retry_after = result.retry_after}, now, runtime_.roll());
     if (next) {
       how = ledger::Store::Telling::Again;
       row.next_ms = ms_of(*next);

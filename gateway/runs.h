@@ -51,8 +51,8 @@ class Runs {
   void drain();
   /// Runs that are under way end as soon as they can, and are queued again.
   void stop_all();
-  /// Runs under way.
-  [[nodiscard]] std::size_t active() const { return making_.size(); }
+  /// Runs under way, and ends that are being told.
+  [[nodiscard]] std::size_t active() const { return making_.size() + telling_.size(); }
 
   /// There is something new to take in that queue.
   void touched(const std::string& queue);
@@ -113,6 +113,7 @@ class Runs {
   std::map<std::string, std::int64_t, std::less<>> open_letters_{};
   TimePoint letters_read_{};
   TimePoint rests_until_{};  // The store could not be asked.
+  TimePoint reads_after_{};    // Windows; reading leaves the reader time for others.
   TimePoint next_at_ = TimePoint::max();
   Signal work_bell_;
   Signal renew_bell_;

@@ -66,7 +66,7 @@ bool is_over(std::string_view state) { return state != "queued" && state != "run
 
 std::string base64(std::string_view bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),  // NOLINT
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),          // NOLINT
                                    reinterpret_cast<const unsigned char*>(bytes.data()),  // NOLINT
                                    static_cast<int>(bytes.size()));
   out.resize(static_cast<std::size_t>(size));
@@ -110,16 +110,16 @@ Json json_of(const RunLine& line) {
   Json run = {{"id", line.id}, {"state", line.state}};
   run["class"] = line.cls.empty() ? Json(nullptr) : Json(line.cls);
   if (!line.why.empty()) run["why"] = line.why;
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const std::string*>>{
-           {"queue", &line.queue},
-           {"lane", &line.lane},
-           {"run_id", &line.run_id},
-           {"key", &line.key},
-           {"ordering_key", &line.ordering_key},
-           {"version", &line.version},
-           {"route", &line.route},
-           {"model", &line.model},
-           {"call_id", &line.call_id}}) {
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, const std::string*>>{{"queue", &line.queue},
+                                                                         {"lane", &line.lane},
+                                                                         {"run_id", &line.run_id},
+                                                                         {"key", &line.key},
+                                                                         {"ordering_key", &line.ordering_key},
+                                                                         {"version", &line.version},
+                                                                         {"route", &line.route},
+                                                                         {"model", &line.model},
+                                                                         {"call_id", &line.call_id}}) {
     if (!value->empty()) run[name] = *value;
   }
   if (!line.labels.empty()) {
@@ -333,8 +333,8 @@ task<std::expected<void, RunsApi::No>> RunsApi::by_contract(Call& call, std::opt
       co_return std::unexpected{std::move(refused)};
     }
   }
-  const auto value = [&](const std::optional<JsonPath>& path, std::string_view what,
-                         std::string& into) -> std::expected<void, No> {
+  const auto value =
+      [&](const std::optional<JsonPath>& path, std::string_view what, std::string& into) -> std::expected<void, No> {
     if (!path) return {};
     auto found = path->value_in(body);
     if (found) {
@@ -560,8 +560,8 @@ task<void> RunsApi::serve(Inbound request, std::shared_ptr<const TenantConfig> t
     }
     wrong.code = "GET, POST";
     wrong.detail = "Runs are ordered here by POST and listed by GET.";
-  } else if (id.empty() || id.size() > kIdMax ||
-             (!below.empty() && below != "result" && below != "retry") || rest.ends_with('/')) {
+  } else if (id.empty() || id.size() > kIdMax || (!below.empty() && below != "result" && below != "retry") ||
+             rest.ends_with('/')) {
     No no = unknown_run<No>();
     co_await refuse(caller, std::move(no));
     co_return;
@@ -656,7 +656,8 @@ task<void> RunsApi::list(const Inbound& request, std::string tenant, Caller& cal
   auto awaited = std::make_shared<Awaited<Lines>>(io_);
   auto tell = Awaited<Lines>::teller(awaited);
   const std::size_t most = ask.most;
-  store_.read([ask = std::move(ask), tell = std::move(tell)](ledger::Books& books) mutable { tell(books.runs(ask)); });
+  store_.read(
+      [ask = std::move(ask), tell = std::move(tell)](ledger::Books& books) mutable { tell(books.runs(ask)); });
   const std::optional<Lines> lines =
       co_await Awaited<Lines>::told(awaited, runtime_, runtime_.now() + kStorePatience);
   if (!lines || !*lines) {
@@ -691,8 +692,7 @@ task<void> RunsApi::show(std::string id, std::string tenant, milliseconds wait, 
     store_.read([call_id = line.call_id, tenant, tell = std::move(tell)](ledger::Books& books) mutable {
       tell(books.call(call_id, tenant));
     });
-    const std::optional<Text> call =
-        co_await Awaited<Text>::told(awaited, runtime_, runtime_.now() + kStorePatience);
+    const std::optional<Text> call = co_await Awaited<Text>::told(awaited, runtime_, runtime_.now() + kStorePatience);
     if (call && *call) {
       const Json detail = Json::parse(**call, nullptr, false);
       if (detail.is_object() && detail.contains("attempts")) body["attempts"] = detail["attempts"];
@@ -755,8 +755,7 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
   audit.count = 1;
   auto awaited = std::make_shared<Awaited<State>>(io_);
   store_.cancel_run(id, tenant, audit, Awaited<State>::teller(awaited));
-  const std::optional<State> told =
-      co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
+  const std::optional<State> told = co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
   if (!told) {
     No no = unreadable<No>("the store did not answer in time");
     co_await refuse(caller, std::move(no));
@@ -781,7 +780,7 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
     if (signal.stopped()) co_return caller.abort();
     if (!found || !*found) {
       No no = missing<No>(found);
-    co_await refuse(caller, std::move(no));
+      co_await refuse(caller, std::move(no));
       co_return;
     }
     const auto at = std::ranges::find(ledger::kRunStateNames, (*found)->state);
@@ -823,8 +822,7 @@ task<void> RunsApi::retry(std::string id, std::string tenant, Caller& caller) {
   }
   auto awaited = std::make_shared<Awaited<State>>(io_);
   store_.retry_run(id, tenant, std::move(audit), Awaited<State>::teller(awaited));
-  const std::optional<State> told =
-      co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
+  const std::optional<State> told = co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
   if (!told || !*told) {
     No no = unreadable<No>("the disk refuses it just now");
     co_await refuse(caller, std::move(no));

@@ -2,7 +2,8 @@
 // How does a worker hand over work, and ask what became of it? Under the reserved name, on the data listener.
 //
 //   POST   /callgate/v1/runs               a run (run_order.h); 202 and where it is. The same key: the same run
-//   POST   any provider's path             with Prefer: respond-async likewise; with wait=N the answer itself, if it is
+//   POST   any provider's path             with Prefer: respond-async likewise; with wait=N the answer itself, if it
+//   is
 //                                          there within N seconds
 //   GET    /callgate/v1/runs               ?queue=&state=&run_id=&key=&limit=&after=, the newest first
 //   GET    /callgate/v1/runs/{id}          ?wait=30s: not before it is over, or so long

@@ -115,13 +115,14 @@ SqlBooks::Answer<std::shared_ptr<const StoredAnswer>> SqlBooks::run_answer(std::
 SqlBooks::Answer<std::vector<WaitingRun>> SqlBooks::waiting_runs(std::string_view queue, std::int64_t before_ms,
                                                                  std::string_view after, std::size_t most) {
   return asked<std::vector<WaitingRun>>([&] {
-    Statement row{db_,
-                  "SELECT id, tenant, queue, lane, ordering_key, created_ms, not_before_ms, deadline_ms, starts, "
-                  "crashes FROM runs r INDEXED BY runs_queued "
-                  "WHERE state = 0 AND queue = ? AND id > ? AND not_before_ms <= ? AND (ordering_key = '' OR NOT EXISTS "
-                  "(SELECT 1 FROM runs o INDEXED BY runs_ordered WHERE o.queue = r.queue AND o.tenant = r.tenant AND "
-                  "o.ordering_key = r.ordering_key AND o.ordering_key <> '' AND o.state < 2 AND o.id <> r.id AND "
-                  "(o.id < r.id OR o.state = 1))) ORDER BY id LIMIT ?"};
+    Statement row{
+        db_,
+        "SELECT id, tenant, queue, lane, ordering_key, created_ms, not_before_ms, deadline_ms, starts, "
+        "crashes FROM runs r INDEXED BY runs_queued "
+        "WHERE state = 0 AND queue = ? AND id > ? AND not_before_ms <= ? AND (ordering_key = '' OR NOT EXISTS "
+        "(SELECT 1 FROM runs o INDEXED BY runs_ordered WHERE o.queue = r.queue AND o.tenant = r.tenant AND "
+        "o.ordering_key = r.ordering_key AND o.ordering_key <> '' AND o.state < 2 AND o.id <> r.id AND "
+        "(o.id < r.id OR o.state = 1))) ORDER BY id LIMIT ?"};
     std::vector<WaitingRun> waiting;
     for (row.bind(1, queue).bind(2, after).bind(3, before_ms).bind(4, limit_of(most)); row.step();) {
       WaitingRun run;

@@ -40,7 +40,8 @@ RunRows::RunRows(Database& database, const Box& box, Rows& rows)
       rows_(rows),
       select_(database,
               "SELECT id, tenant, queue, lane, run_id, labels, route, model, key, scope, fingerprint, ordering_key, "
-              "version, webhook, created_ms, not_before_ms, deadline_ms, state, fence, starts, crashes, cost_nano, started_ms "
+              "version, webhook, created_ms, not_before_ms, deadline_ms, state, fence, starts, crashes, cost_nano, "
+              "started_ms "
               "FROM runs WHERE id = ?"),
       by_scope_(database, "SELECT id, state, fingerprint FROM runs WHERE scope = ?"),
       insert_(
@@ -283,9 +284,10 @@ std::optional<RunState> RunRows::retry(const std::string& id, const std::string&
   if (row->state != RunState::Failed && row->state != RunState::Dead) return row->state;
   changed = true;
   // Whoever retries it by hand gives it three starts of the process again.
-  Statement update(database_,
-                   "UPDATE runs SET state = 0, not_before_ms = ?2, started_ms = NULL, ended_ms = NULL, crashes = 0, class = '', "
-                   "why = '', status = 0, has_answer = 0 WHERE id = ?1");
+  Statement update(
+      database_,
+      "UPDATE runs SET state = 0, not_before_ms = ?2, started_ms = NULL, ended_ms = NULL, crashes = 0, class = '', "
+      "why = '', status = 0, has_answer = 0 WHERE id = ?1");
   update.bind(1, id).bind(2, now_ms).run();
   keep_answer(id, {});
   Statement untold(database_, "DELETE FROM webhooks WHERE run = ?");

@@ -179,7 +179,7 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX runs_scope ON runs(scope);
 CREATE INDEX runs_queued ON runs(queue, id, not_before_ms, created_ms, state) WHERE state = 0;
-CREATE INDEX runs_ordered ON runs(queue, tenant, ordering_key, id) WHERE ordering_key <> '' AND state < 2;
+CREATE INDEX runs_ordered ON runs(queue, tenant, ordering_key, id, state) WHERE ordering_key <> '' AND state < 2;
 CREATE INDEX runs_later ON runs(not_before_ms) WHERE state = 0;
 CREATE INDEX runs_running ON runs(queue, lease_until_ms, lease_ms, state) WHERE state = 1;
 CREATE INDEX runs_ended ON runs(ended_ms) WHERE ended_ms IS NOT NULL;

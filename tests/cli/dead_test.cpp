@@ -56,14 +56,14 @@ class Fake {
     const int code = cli::run(words, terminal);
     return {code, out.str(), err.str()};
   }
-  Said follow(const cli::Pace& pace, std::uint64_t planned = 0, bool live = false) {
+  Said follow(const cli::Pace& pace, bool live = false) {
     std::istringstream in;
     std::ostringstream out;
     std::ostringstream err;
     cli::Terminal terminal{in, out, err};
     terminal.live_err = live;
     const cli::Arguments arguments{.words = {}, .options = {{"--admin", {address()}}}};
-    const int code = cli::follow_replay(kReplay, planned, arguments, terminal, pace);
+    const int code = cli::follow_replay(kReplay, arguments, terminal, pace);
     return {code, out.str(), err.str()};
   }
   [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(peer_.port()); }
@@ -97,21 +97,29 @@ class Fake {
 };
 
 Answer ok(const json& body) { return {"200 OK", body.dump()}; }
-Answer problem(const std::string& status, const std::string& detail) { return {status, json{{"detail", detail}}.dump()}; }
+Answer problem(const std::string& status, const std::string& detail) {
+  return {status, json{{"detail", detail}}.dump()};
+}
 
 json plan_of(int count) {
-  return {{"id", kReplay},
-          {"digest", "d1g"},
-          {"state", "planned"},
-          {"count", count},
-          {"skipped", {{{"why", "no_request"}, {"count", 3}}}},
-          {"estimate", {{"input_tokens", 1200}, {"output_tokens", 300}, {"cost_usd", "1.25"}}},
-          {"limits", {{"rate", 1}, {"concurrency", 2}, {"canary", 5}, {"max_cost_usd", nullptr}}},
-          {"needs_approval", false},
-          {"groups", {{{"group", "9f2c"}, {"count", count}, {"class", "overloaded"}, {"cause", "too\x1b[2J busy"}}}}};
+  return {
+      {"id", kReplay},
+      {"digest", "d1g"},
+      {"state", "planned"},
+      {"count", count},
+      {"waiting", count},
+      {"running", 0},
+      {"skipped", 0},
+      {"skipped_at_plan", {{{"why", "no_request"}, {"count", 3}}}},
+      {"more_than_one_plan_holds", false},
+      {"estimate", {{"input_tokens", 1200}, {"output_tokens", 300}, {"cost_usd", "1.25"}, {"without_estimate", 1}}},
+      {"limits", {{"rate", 1}, {"concurrency", 2}, {"canary", 5}, {"max_cost_usd", nullptr}}},
+      {"needs_approval", false},
+      {"groups", {{{"group", "9f2c"}, {"count", count}, {"class", "overloaded"}, {"cause", "too\x1b[2J busy"}}}}};
 }
 json course(const std::string& state, int waiting, int resolved, int dead_again, int skipped) {
   return {{"id", kReplay},
+          {"digest", "d1g"},
           {"state", state},
           {"waiting", waiting},
           {"running", 0},
@@ -134,17 +142,27 @@ Fake::Script ends(json end) {
 
 TEST(DeadReplay, is_planned_shown_agreed_to_and_followed_to_its_end) {
   Fake fake{ends(course("done", 0, 2, 0, 0))};
-  const Said said = fake.run({"replay", "--group", "9f2c", "--rate", "20", "--concurrency", "4", "--canary", "1",
-                              "--max-cost", "5", "--stop-share", "0.1", "--reason", "it is over & done", "--queue",
-                              "q", "--class", "overloaded", "--tenant", "t", "--model", "m", "--upstream", "u",
-                              "--since", "7d", "--until", "2026-12-01"},
+  const Said said = fake.run({"replay",     "--group",   "9f2c",
+                              "--rate",     "20",        "--concurrency",
+                              "4",          "--canary",  "1",
+                              "--max-cost", "5",         "--stop-share",
+                              "0.1",        "--reason",  "it is over & done",
+                              "--queue",    "q",         "--class",
+                              "overloaded", "--tenant",  "t",
+                              "--model",    "m",         "--upstream",
+                              "u",          "--since",   "7d",
+                              "--until",    "2026-12-01"},
                              "y\n",
                              true);
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_EQ(said.out, "2 resolved, 0 dead again, 0 skipped, USD 0.5\n");
-  for (const char* told : {"2 letters", "3 letters: no request", "1200 tokens in, 300 out, USD 1.25",
-                           "rate 1, concurrency 2, canary 5, max cost usd none", "9f2c",
-                           "Send 2 letters, for about USD 1.25? [y/N] "}) {
+  for (const char* told : {"2 letters",
+                           "3 letters: no request",
+                           "1200 tokens in, 300 out, USD 1.25",
+                           "canary 5, concurrency 2, max cost usd none, rate 1",
+                           "no estimate  1 letter: no call",
+                           "9f2c",
+                           "Send 2 letters, for USD 1.25 and what is not known? [y/N] "}) {
     EXPECT_NE(said.err.find(told), std::string::npos) << told << "\n" << said.err;
   }
   EXPECT_FALSE(said.err.contains('\x1b'));
@@ -155,7 +173,7 @@ TEST(DeadReplay, is_planned_shown_agreed_to_and_followed_to_its_end) {
             "until=2026-12-01&reason=it%20is%20over%20%26%20done&rate=20&concurrency=4&canary=1&max_cost_usd=5&"
             "stop_share=0.1");
   EXPECT_EQ(asked[1], "POST /v1/replays/" + kReplay + "/start?digest=d1g");
-  EXPECT_EQ(asked[2], "GET /v1/replays/" + kReplay + "?tenant=t");
+  EXPECT_EQ(asked[2], "GET /v1/replays/" + kReplay);
 }
 
 TEST(DeadReplay, ends_with_the_code_that_it_promises) {
@@ -168,11 +186,13 @@ TEST(DeadReplay, ends_with_the_code_that_it_promises) {
   };
   const Row kRows[] = {
       {"all resolved", course("done", 0, 2, 0, 0), 0, "2 resolved, 0 dead again, 0 skipped", ""},
-      {"those that the plan left out are no failures", course("done", 0, 2, 0, 3), 0, "3 skipped", ""},
-      {"one died again", course("done", 0, 1, 1, 0), 7, "1 resolved, 1 dead again, 0 skipped", "callgate dead groups"},
+      {"one died again",
+       course("done", 0, 1, 1, 0),
+       7,
+       "1 resolved, 1 dead again, 0 skipped",
+       "callgate dead groups"},
       {"one was skipped at run time", course("done", 0, 1, 0, 1), 7, "1 resolved, 0 dead again, 1 skipped", ""},
-      {"so beside those of the plan", course("done", 0, 1, 0, 4), 7, "4 skipped", ""},
-      {"it stopped itself", course("stopped", 1, 1, 0, 0), 7, "1 resolved", "It stopped: auth. 1 letter were not sent"},
+      {"it stopped itself", course("stopped", 1, 1, 0, 0), 7, "1 resolved", "It stopped: auth. 1 letter not sent"},
       {"it was cancelled", course("cancelled", 1, 1, 0, 0), 7, "1 resolved", "It was cancelled."},
   };
   for (const Row& row : kRows) {
@@ -188,27 +208,29 @@ TEST(DeadReplay, ends_with_the_code_that_it_promises) {
 
 TEST(DeadReplay, sends_nothing_without_consent) {
   Fake fake{ends(course("done", 0, 2, 0, 0))};
-  const Said nobody = fake.run({"replay", "--group", "9f2c"});
+  const Said nobody = fake.run({"replay", "--group", "9f2c", "--reason", "r"});
   EXPECT_EQ(nobody.code, 2);
   EXPECT_NE(nobody.err.find("--yes"), std::string::npos) << nobody.err;
+  EXPECT_EQ(fake.run({"replay", "--group", "9f2c", "--yes"}).code, 2) << "no reason";
   EXPECT_TRUE(fake.asked().empty());
   for (const char* typed : {"", "\n", "n\n", "yess\n", "Y e s\n"}) {
-    const Said no = fake.run({"replay", "--group", "9f2c"}, typed, true);
+    const Said no = fake.run({"replay", "--group", "9f2c", "--reason", "r"}, typed, true);
     EXPECT_EQ(no.code, 1) << typed;
     EXPECT_EQ(no.out, "");
     EXPECT_NE(no.err.find("nothing was done"), std::string::npos);
   }
   EXPECT_FALSE(fake.was_asked("/start"));
-  for (const char* typed : {"y\n", "YES\r\n"}) EXPECT_EQ(fake.run({"replay"}, typed, true).code, 0) << typed;
+  for (const char* typed : {"y\n", "YES\r\n"})
+    EXPECT_EQ(fake.run({"replay", "--reason", "r"}, typed, true).code, 0) << typed;
 }
 
 TEST(DeadReplay, plan_is_shown_alone_and_can_be_begun_later) {
   Fake fake{ends(plan_of(2))};
-  const Said said = fake.run({"replay", "--group", "9f2c", "--plan"});
+  const Said said = fake.run({"replay", "--group", "9f2c", "--reason", "r", "--plan"});
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_NE(said.out.find("2 letters"), std::string::npos);
   EXPECT_NE(said.err.find("callgate dead replay --resume " + kReplay), std::string::npos);
-  EXPECT_EQ(json::parse(fake.run({"replay", "--plan", "--json"}).out), plan_of(2));
+  EXPECT_EQ(json::parse(fake.run({"replay", "--reason", "r", "--plan", "--json"}).out), plan_of(2));
   const Said again = fake.run({"replay", "--resume", kReplay, "--plan"});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, said.out);
@@ -222,14 +244,14 @@ TEST(DeadReplay, stale_or_unapproved_plans_and_empty_ones_are_told_apart) {
     };
   };
   Fake stale{planned(plan_of(2), problem("409 Conflict", "two letters have changed"))};
-  const Said changed = stale.run({"replay", "--yes"});
+  const Said changed = stale.run({"replay", "--reason", "r", "--yes"});
   EXPECT_EQ(changed.code, 8);
   EXPECT_EQ(changed.out, "");
   EXPECT_NE(changed.err.find("two letters have changed"), std::string::npos) << changed.err;
   EXPECT_NE(changed.err.find("Nothing was sent."), std::string::npos);
 
   Fake none{planned(plan_of(0), ok(json::object()))};
-  const Said nothing = none.run({"replay", "--yes"});
+  const Said nothing = none.run({"replay", "--reason", "r", "--yes"});
   EXPECT_EQ(nothing.code, 4);
   EXPECT_NE(nothing.err.find("3 letters: no request"), std::string::npos) << "why is part of it";
   EXPECT_FALSE(none.was_asked("/start"));
@@ -237,7 +259,7 @@ TEST(DeadReplay, stale_or_unapproved_plans_and_empty_ones_are_told_apart) {
   json unapproved = plan_of(2);
   unapproved["needs_approval"] = true;
   Fake held{planned(unapproved, ok(json::object()))};
-  const Said wait = held.run({"replay", "--yes"});
+  const Said wait = held.run({"replay", "--reason", "r", "--yes"});
   EXPECT_EQ(wait.code, 6);
   EXPECT_NE(wait.err.find("callgate dead approve " + kReplay + " --by NAME --reason TEXT"), std::string::npos);
   EXPECT_FALSE(held.was_asked("/start"));
@@ -256,12 +278,20 @@ TEST(DeadReplay, refusals_of_callgate_are_said) {
                          {"503 Service Unavailable", 9}}) {
     SCOPED_TRACE(row.status);
     Fake fake{[&](const std::string&) { return problem(row.status, "told so"); }};
-    for (const std::vector<std::string>& words :
-         {std::vector<std::string>{"replay", "--yes"}, {"replay", "--plan"}, {"replays"}, {"groups"}, {"list"},
-          {"show", kLetter}, {"export"}, {"audit"}, {"replay", "--resume", kReplay}, {"pause", kReplay},
-          {"cancel", kReplay}, {"approve", kReplay, "--by", "kim", "--reason", "r"},
-          {"discard", kLetter, "--reason", "r", "--yes"},
-          {"edit", kLetter, "--set", "/model=x", "--reason", "r", "--yes"}}) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"replay", "--reason", "r", "--yes"},
+                                                  {"replay", "--reason", "r", "--plan"},
+                                                  {"replays"},
+                                                  {"groups"},
+                                                  {"list"},
+                                                  {"show", kLetter},
+                                                  {"export"},
+                                                  {"audit"},
+                                                  {"replay", "--resume", kReplay},
+                                                  {"pause", kReplay},
+                                                  {"cancel", kReplay},
+                                                  {"approve", kReplay, "--by", "kim", "--reason", "r"},
+                                                  {"discard", kLetter, "--reason", "r", "--yes"},
+                                                  {"edit", kLetter, "--set", "/model=x", "--reason", "r", "--yes"}}) {
       const Said said = fake.run(words);
       EXPECT_EQ(said.code, row.code) << words[0] << said.err;
       EXPECT_EQ(said.out, "") << words[0];
@@ -278,10 +308,13 @@ TEST(DeadReplay, resumes_what_was_held_and_follows_what_runs) {
   }};
   const Said said = fake.run({"replay", "--resume", kReplay});
   EXPECT_EQ(said.code, 0) << said.err;
-  EXPECT_TRUE(fake.was_asked("POST /v1/replays/" + kReplay + "/resume"));
+  EXPECT_TRUE(fake.was_asked("POST /v1/replays/" + kReplay + "/start?digest=d1g"));
+  state = "paused";
+  EXPECT_EQ(fake.run({"replay", "--resume", kReplay}).code, 0);
+  EXPECT_EQ(fake.asked().at(4), "POST /v1/replays/" + kReplay + "/resume");
   const Said over = fake.run({"replay", "--resume", kReplay});
   EXPECT_EQ(over.code, 0);
-  EXPECT_EQ(std::ranges::count_if(fake.asked(), [](const auto& one) { return one.starts_with("POST"); }), 1);
+  EXPECT_EQ(std::ranges::count_if(fake.asked(), [](const auto& one) { return one.starts_with("POST"); }), 2);
   EXPECT_EQ(json::parse(fake.run({"replay", "--resume", kReplay, "--json"}).out)["resolved"], 2);
   EXPECT_EQ(fake.run({"replay", "--resume", kReplay, "--rate", "5"}).code, 2);
   EXPECT_EQ(fake.run({"replay", "--resume", kReplay, kLetter}).code, 2);
@@ -315,7 +348,7 @@ TEST(DeadReplay, followed_goes_on_when_callgate_was_away) {
         return ok(course("done", 0, 2, 0, 0));
     }
   }};
-  const Said said = fake.follow(kQuick, 2);
+  const Said said = fake.follow(kQuick);
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_EQ(said.out, "2 resolved, 0 dead again, 0 skipped, USD 0.5\n");
   EXPECT_EQ(said.err,
@@ -347,7 +380,7 @@ TEST(DeadReplay, followed_on_a_terminal_writes_over_one_line) {
     if (asked == 2) return ok(course("paused", 1, 1, 0, 0));
     return ok(asked < 4 ? course("running", 2, 0, 0, 0) : course("done", 0, 2, 0, 0));
   }};
-  const Said said = fake.follow(kQuick, 2, true);
+  const Said said = fake.follow(kQuick, true);
   EXPECT_EQ(said.code, 0);
   EXPECT_TRUE(said.err.starts_with("\r0 of 2: ")) << said.err;
   EXPECT_TRUE(said.err.ends_with("\r\x1b[K")) << "the line is gone at the end";
@@ -385,7 +418,8 @@ TEST(Dead, groups_and_letters_are_tables_that_no_terminal_obeys) {
       return ok({{"groups", {{{"group", "9f2c"}, {"count", 7}, {"class", "auth"}, {"cause", "a\x1b[2Jb\nc"}}}}});
     }
     if (asked.find("audit") != std::string::npos)
-      return ok({{"acts", {{{"seq", 4}, {"at", "T"}, {"who", "admin"}, {"act", "dead.discard"}, {"reason", "r\x07"}}}}});
+      return ok(
+          {{"acts", {{{"seq", 4}, {"at", "T"}, {"who", "admin"}, {"act", "dead.discard"}, {"reason", "r\x07"}}}}});
     if (asked.find("replays") != std::string::npos) return ok({{"replays", {course("stopped", 1, 2, 3, 4)}}});
     return ok({{"letters", {letter()}}});
   }};
@@ -411,8 +445,8 @@ TEST(Dead, groups_and_letters_are_tables_that_no_terminal_obeys) {
 
 TEST(Dead, lists_of_nothing_say_so) {
   Fake fake{[](const std::string&) {
-    return ok({{"groups", json::array()}, {"letters", json::array()}, {"acts", json::array()},
-               {"replays", json::array()}});
+    return ok(
+        {{"groups", json::array()}, {"letters", json::array()}, {"acts", json::array()}, {"replays", json::array()}});
   }};
   for (const char* command : {"groups", "list", "audit", "replays"}) {
     const Said said = fake.run({command});
@@ -424,7 +458,7 @@ TEST(Dead, lists_of_nothing_say_so) {
 
 TEST(DeadShow, tells_all_of_a_letter_and_what_to_do) {
   json one = letter();
-  one["payload"] = "kept";
+  one["request"] = "kept";
   one["history"] = {{{"at", "T1"},
                      {"what", "failed"},
                      {"call_id", "c-1"},
@@ -434,17 +468,18 @@ TEST(DeadShow, tells_all_of_a_letter_and_what_to_do) {
   Fake fake{[&](const std::string& asked) {
     json answer = one;
     if (asked.find("request=true") != std::string::npos) {
-      answer["request"] = {{"method", "POST"},
-                           {"target", "/openai/v1/chat/completions"},
-                           {"headers", {{"content-type", "application/json"}}},
-                           {"body", R"({"model":"gpt-5","text":"a \u001b[2J b"})"}};
+      answer["kept_request"] = {{"method", "POST"},
+                                {"target", "/openai/v1/chat/completions"},
+                                {"headers", {{"content-type", "application/json"}}},
+                                {"body", R"({"model":"gpt-5","text":"a \u001b[2J b"})"}};
     }
     return ok(answer);
   }};
   const Said said = fake.run({"show", kLetter, "--tenant", "search"});
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_TRUE(fake.was_asked("GET /v1/dead/" + kLetter + "?tenant=search"));
-  for (const std::string& told : {std::string{"T1  failed, class auth, call c-1"}, std::string{"T2  edited: by"},
+  for (const std::string& told : {std::string{"T1  failed, class auth, call c-1"},
+                                  std::string{"T2  edited: by"},
                                   std::string{"First: the provider refuses the key"},
                                   "Then: callgate dead replay " + kLetter}) {
     EXPECT_NE(said.out.find(told), std::string::npos) << told << "\n" << said.out;
@@ -467,8 +502,8 @@ TEST(DeadShow, tells_all_of_a_letter_and_what_to_do) {
   }
   one["state"] = "resolved";
   EXPECT_EQ(fake.run({"show", kLetter}).out.find("what to do"), std::string::npos);
-  one["payload"] = "full";
-  EXPECT_EQ(json::parse(fake.run({"show", kLetter, "--json"}).out)["payload"], "full");
+  one["request"] = "full";
+  EXPECT_EQ(json::parse(fake.run({"show", kLetter, "--json"}).out)["request"], "full");
   EXPECT_EQ(fake.run({"show"}).code, 2);
   EXPECT_EQ(fake.run({"show", "a/b"}).code, 2);
   EXPECT_EQ(fake.run({"show", kLetter, "--request", "--store", "x.db"}).code, 2);
@@ -478,7 +513,7 @@ TEST(DeadShow, tells_all_of_a_letter_and_what_to_do) {
 TEST(DeadExport, writes_every_page_and_says_what_is_gone) {
   Fake fake{[](const std::string& asked) {
     if (asked.starts_with("GET /v1/dead/c")) return problem("404 Not Found", "gone");
-    if (asked.starts_with("GET /v1/dead/")) return ok({{"id", "a"}, {"request", {{"body", "x"}}}});
+    if (asked.starts_with("GET /v1/dead/")) return ok({{"id", "a"}, {"kept_request", {{"body", "x"}}}});
     if (asked.find("after=") == std::string::npos) return ok({{"letters", {letter("e"), letter("d")}}});
     if (asked.find("after=d") != std::string::npos) return ok({{"letters", {letter("c")}}});
     return ok({{"letters", json::array()}});
@@ -538,18 +573,19 @@ TEST(DeadDiscard, asks_with_the_number_and_needs_a_reason) {
 
 TEST(DeadEdit, shows_the_difference_before_it_asks) {
   Fake fake{[](const std::string& asked) {
-    json answer = {{"revision", 1},
-                   {"difference", {{{"path", "/model"}, {"from", "old\x1b[2J"}, {"to", "gpt-5"}},
-                                   {{"path", "/n"}, {"to", 3}}}}};
+    json answer = {
+        {"revision", 1},
+        {"difference",
+         {{{"at", "/model"}, {"was", "old\x1b[2J"}, {"is", "gpt-5"}}, {{"at", "/n"}, {"was", nullptr}, {"is", 3}}}}};
     if (asked.find("none") != std::string::npos) answer["difference"] = json::array();
     return ok(answer);
   }};
-  const std::vector<std::string> words{"edit",  kLetter, "--set",  "/model=gpt-5", "--set", "/n=3",
-                                       "--set", "/t=a=\"b\"", "--reason", "why"};
+  const std::vector<std::string> words{
+      "edit", kLetter, "--set", "/model=gpt-5", "--set", "/n=3", "--set", "/t=a=\"b\"", "--reason", "why"};
   const Said no = fake.run(words, "n\n", true);
   EXPECT_EQ(no.code, 1);
-  EXPECT_NE(no.err.find("/model\n  - \\\"old\\u001b[2J\\\"\n  + \\\"gpt-5\\\"\n"), std::string::npos) << no.err;
-  EXPECT_NE(no.err.find("  - (nothing)\n  + 3\n"), std::string::npos) << no.err;
+  EXPECT_NE(no.err.find("/model\n  - \"old\\u001b[2J\"\n  + \"gpt-5\"\n"), std::string::npos) << no.err;
+  EXPECT_NE(no.err.find("  - null\n  + 3\n"), std::string::npos) << no.err;
   EXPECT_FALSE(no.err.contains('\x1b'));
   ASSERT_EQ(fake.asked().size(), 1U);
   EXPECT_NE(fake.asked()[0].find("set=%7B%22%2Fmodel%22%3A%22gpt-5%22%2C%22%2Fn%22%3A3%2C%22%2Ft%22%3A%22a%3D%5C%22b"
@@ -577,7 +613,7 @@ TEST(DeadEdit, shows_the_difference_before_it_asks) {
 
 TEST(DeadReplays, are_held_ended_and_approved_of) {
   Fake fake{[](const std::string&) { return ok({{"state", "paused"}}); }};
-  EXPECT_EQ(fake.run({"pause", kReplay}).code, 0);
+  EXPECT_EQ(fake.run({"pause", kReplay, "--reason", "r"}).code, 0);
   EXPECT_EQ(fake.run({"cancel", kReplay}).code, 0);
   EXPECT_EQ(fake.run({"approve", kReplay, "--by", "kim", "--reason", "a b"}).code, 0);
   EXPECT_EQ(fake.run({"approve", kReplay, "--by", "kim"}).code, 2);
@@ -585,7 +621,7 @@ TEST(DeadReplays, are_held_ended_and_approved_of) {
   EXPECT_EQ(fake.run({"pause"}).code, 2);
   const std::string path = "POST /v1/replays/" + kReplay;
   EXPECT_EQ(fake.asked(),
-            (std::vector{path + "/pause", path + "/cancel", path + "/approve?by=kim&reason=a%20b"}));
+            (std::vector{path + "/pause?reason=r", path + "/cancel", path + "/approve?by=kim&reason=a%20b"}));
 }
 
 TEST(Dead, what_is_no_callgate_is_said_by_every_command) {
@@ -596,8 +632,8 @@ TEST(Dead, what_is_no_callgate_is_said_by_every_command) {
       {"export"},
       {"audit"},
       {"replays"},
-      {"replay", "--yes"},
-      {"replay", "--plan"},
+      {"replay", "--reason", "r", "--yes"},
+      {"replay", "--reason", "r", "--plan"},
       {"replay", "--resume", kReplay},
       {"pause", kReplay},
       {"discard", kLetter, "--reason", "r", "--yes"},
@@ -606,8 +642,9 @@ TEST(Dead, what_is_no_callgate_is_said_by_every_command) {
   const std::vector<Answer> kAnswers = {{"200 OK", "<html>"},
                                         {"200 OK", ""},
                                         {"200 OK", "[1]"},
-                                        {"200 OK", R"({"letters":[1],"groups":[{"group":1}],"acts":[{}],"id":5,)"
-                                                   R"("state":7,"count":-1,"replays":[{"state":"x"}]})"},
+                                        {"200 OK",
+                                         R"({"letters":[1],"groups":[{"group":1}],"acts":[{}],"id":5,)"
+                                         R"("state":7,"count":-1,"replays":[{"state":"x"}]})"},
                                         {"200 OK", deep},
                                         {"200 OK", deep + std::string(200'000, ']') + "}"},
                                         {"404 Not Found", R"({"detail":[1]})"},
@@ -631,7 +668,7 @@ TEST(Dead, what_is_no_callgate_is_said_by_every_command) {
 
 TEST(Dead, more_than_a_head_can_hold_is_not_asked) {
   Fake fake{[](const std::string&) { return ok(json::object()); }};
-  std::vector<std::string> words{"replay", "--yes"};
+  std::vector<std::string> words{"replay", "--reason", "r", "--yes"};
   for (int i = 0; i < 2'000; ++i) words.push_back(kLetter);
   EXPECT_EQ(fake.run(words).code, 2);
   EXPECT_TRUE(fake.asked().empty());

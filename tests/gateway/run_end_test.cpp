@@ -82,12 +82,11 @@ TEST(RunEnd, is_as_its_call_has_ended) {
     EXPECT_EQ(outcome.cost_nano, 5) << "whatever the end, it was paid";
     EXPECT_EQ(outcome.webhook_body, "") << "it has none";
     // By hand wins over all.
-    EXPECT_EQ(end_of_run(terms(),
-                         record(one.outcome, one.cls, one.reason),
-                         answer(),
-                         {.now = kNow, .roll = 0, .cancelled = true})
-                  .state,
-              RunState::Cancelled);
+    EXPECT_EQ(
+        end_of_run(
+            terms(), record(one.outcome, one.cls, one.reason), answer(), {.now = kNow, .roll = 0, .cancelled = true})
+            .state,
+        RunState::Cancelled);
   }
 }
 

@@ -34,7 +34,8 @@ TEST(RunOrder, becomes_the_call_that_it_stands_for) {
   EXPECT_EQ(order->not_before_ms, 1'796'104'800'000);
   EXPECT_EQ(order->webhook, "https://h.example.com/x");
 
-  const auto text = read_run_order(R"({"path":"/a/b","method":"PUT","headers":{"content-type":"text/csv"},"body_text":"a,\"b\"\n"})");
+  const auto text = read_run_order(
+      R"({"path":"/a/b","method":"PUT","headers":{"content-type":"text/csv"},"body_text":"a,\"b\"\n"})");
   ASSERT_TRUE(text) << text.error();
   EXPECT_EQ(*text->request.body, "a,\"b\"\n");
   EXPECT_EQ(text->request.method, "PUT");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace gateway {
 namespace {
 
@@ -53,6 +55,36 @@ TEST(RunShelf, of_an_ordering_key_one_is_held_and_it_is_its_queue_s_and_tenant_s
   EXPECT_EQ(taken(shelf), "a2");
 }
 
+TEST(RunShelf, a_tenant_alone_has_all_places_and_beside_others_leaves_some) {
+  const auto of = [](const std::string& id, const std::string& queue, const std::string& tenant) {
+    ledger::WaitingRun one = run(id, queue);
+    one.tenant = tenant;
+    return one;
+  };
+  const auto held = [&](RunShelf& shelf, TimePoint now) {
+    std::map<std::string, int> count;
+    while (auto next = shelf.next(now)) ++count[next->tenant];
+    return count;
+  };
+  std::vector<ledger::WaitingRun> greedy;
+  for (int i = 0; i < 30; ++i) greedy.push_back(of("g" + std::to_string(i), "a", "greedy"));
+  RunShelf shelf;
+  shelf.configure(16, {});
+  shelf.put("a", greedy, kNow);
+  EXPECT_EQ(held(shelf, kNow)["greedy"], 16);
+  // Somebody comes: the next place that is free is theirs, and so are the following ones.
+  shelf.put("b", {of("m1", "b", "modest"), of("m2", "b", "modest")}, kNow);
+  shelf.done("g0");
+  EXPECT_EQ(held(shelf, kNow), (std::map<std::string, int>{{"modest", 1}}));
+
+  RunShelf both;
+  both.configure(16, {});
+  both.put("b", {of("m0", "b", "modest")}, kNow);
+  both.put("a", greedy, kNow);
+  EXPECT_EQ(held(both, kNow)["greedy"], 12);
+  EXPECT_EQ(held(both, kNow + 11min)["greedy"], 3) << "long ago";
+}
+
 TEST(RunShelf, a_paused_queue_starts_nothing_until_its_time_or_its_resume) {
   RunShelf shelf;
   shelf.put("a", {run("a1", "a"), run("a2", "a")}, kNow);
@@ -82,6 +114,20 @@ TEST(RunShelf, a_window_does_not_bring_back_what_is_held_or_was_done_while_it_wa
   shelf.reading({"a"});
   shelf.put("a", {}, kNow + 2s);
   EXPECT_TRUE(shelf.to_read(kNow + 3s).empty());
+  EXPECT_EQ(shelf.reads_at(kNow + 3s), std::nullopt);
+  shelf.touch("a");
+  EXPECT_EQ(shelf.reads_at(kNow + 2s), kNow + 2s + 10ms);
+  shelf.keep_only({});
+  EXPECT_TRUE(shelf.knows("a"));
+  shelf.reading({"a"});
+  shelf.put("a", {}, kNow + 4s);
+  shelf.keep_only({"a"});
+  EXPECT_TRUE(shelf.knows("a"));
+  shelf.done("a2");
+  shelf.done("a3");
+  shelf.reading({"a"});
+  shelf.keep_only({});
+  EXPECT_FALSE(shelf.knows("a"));
 }
 
 }  // namespace

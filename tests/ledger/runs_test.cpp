@@ -354,6 +354,44 @@ TEST_F(RunsTest, they_go_by_their_time_from_their_end_and_waiting_ones_stay) {
   EXPECT_EQ(accept(new_run(4, 1)).kind, Kind::Accepted) << "a job that is forgotten is a new one";
 }
 
+TEST_F(RunsTest, of_an_ordering_key_only_the_one_whose_turn_it_is_waits) {
+  const auto keyed = [&](int i, const std::string& ordering_key, std::int64_t not_before_ms = 0) {
+    ledger::NewRun run = new_run(i, i);
+    run.ordering_key = ordering_key;
+    run.not_before_ms = not_before_ms;
+    EXPECT_EQ(accept(run).kind, Kind::Accepted);
+  };
+  const auto waiting = [&] {
+    std::string ids;
+    for (const ledger::WaitingRun& run : asked<std::vector<ledger::WaitingRun>>(
+             [&](Books& books) { return books.waiting_runs("mails", now(), "", 10); })) {
+      for (int i = 1; i <= 9; ++i) {
+        if (run.id == id_of(i)) ids += std::to_string(i);
+      }
+    }
+    return ids;
+  };
+  keyed(1, "a");
+  keyed(2, "a");
+  keyed(3, "");
+  keyed(4, "b", now() + 60'000);
+  keyed(5, "b");
+  keyed(6, "c");
+  EXPECT_EQ(waiting(), "136") << "b's first one has still to wait, and holds up the second";
+  ASSERT_TRUE(take(id_of(1)).taken);
+  EXPECT_EQ(waiting(), "36");
+  ASSERT_EQ(end(answered(10), {.run = outcome(id_of(1), 1, RunState::Dead)}), Written::Committed);
+  EXPECT_EQ(waiting(), "236") << "one that is dead holds up nobody";
+  // Nor may an older one that is retried by hand go beside the one that is running.
+  ASSERT_TRUE(take(id_of(2)).taken);
+  EXPECT_EQ(retry(id_of(1)), RunState::Queued);
+  EXPECT_EQ(waiting(), "36");
+  ASSERT_EQ(end(answered(11), {.run = outcome(id_of(2), 1, RunState::Succeeded)}), Written::Committed);
+  EXPECT_EQ(waiting(), "136");
+  clock_.forward(60s);
+  EXPECT_EQ(waiting(), "1346");
+}
+
 TEST_F(RunsTest, questions_are_quick_with_a_hundred_thousand) {
   store_.reset();
   {
