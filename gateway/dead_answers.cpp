@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <future>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "gateway/book_answers.h"
 #include "gateway/call_id.h"
 #include "gateway/digest.h"
+#include "gateway/json_depth.h"
 #include "gateway/json_edit.h"
 #include "gateway/replays.h"
 #include "ledger/times.h"
@@ -230,7 +232,8 @@ Json json_of(const ledger::Replay& replay) {
 Json json_of(const ledger::KeptRequest& request) {
   Json headers = Json::object();
   for (const classifier::Header& header : request.headers) headers[header.name] = header.value;
-  const Json body = Json::parse(request.body, nullptr, false);
+  // Deeper ones as text: who writes them out again needs a stack as deep.
+  const Json body = is_shallow(request.body) ? Json::parse(request.body, nullptr, false) : Json(Json::value_t::discarded);
   return {{"method", request.method},
           {"target", request.target},
           {"headers", std::move(headers)},
@@ -428,9 +431,10 @@ Json estimate(const DeadSources& sources, const Planned& plan, const Asked& aske
       unknown += count;
       continue;
     }
-    input += like->input * count / like->answered;
-    output += like->output * count / like->answered;
-    cost += (like->cost_nano - like->failed_nano) * count / like->answered;
+    const double times = static_cast<double>(count) / static_cast<double>(like->answered);
+    input += std::llround(static_cast<double>(like->input) * times);
+    output += std::llround(static_cast<double>(like->output) * times);
+    cost += std::llround(static_cast<double>(like->cost_nano - like->failed_nano) * times);
   }
   return {{"input_tokens", input}, {"output_tokens", output}, {"cost_usd", usd(cost)}, {"without_estimate", unknown}};
 }
@@ -573,7 +577,10 @@ EndpointAnswer start(const DeadSources& sources, const std::string& id, Asked as
   if (!replay) return std::move(replay.error());
   if (replay->digest != digest) return stale("The digest is another plan's");
   // Twice is once.
-  if (replay->state == ReplayState::Running) return json_answer(json_of(*replay));
+  if (replay->state == ReplayState::Running) {
+    sources.look(id);
+    return json_answer(json_of(*replay));
+  }
   if (replay->state == ReplayState::Planned) {
     if (asked.now_ms() - replay->created_ms > kHoldsMs) return stale("The plan is older than an hour");
     std::string queue;

@@ -443,16 +443,23 @@ task<std::expected<CallRecord, RefusedRequest>> Front::run_errand(Errand errand,
   key.kind = JobKey::Kind::Key;
   key.scope = errand.scope;
   key.shown = std::move(errand.key);
-  key.fingerprint = fingerprint_of(call.request.headers, errand.request->body);
+  key.fingerprint = fingerprint_of(call.request.headers, errand.original ? errand.original->body : errand.request->body);
   what->key = std::move(key);
   call.idempotency_key = what->key->shown;
 
   const std::string id = call.id;
   CallRecord begun = begin_record(call);
   std::optional<CallRecord> record;
-  awaited_[id] = &record;
-  co_await play(std::move(*what), caller, signal);
-  awaited_.erase(id);
+  {
+    // Whatever happens in there, nothing may be written here later.
+    struct Awaiting {
+      std::map<std::string, std::optional<CallRecord>*, std::less<>>& all;
+      const std::string& id;
+      ~Awaiting() { all.erase(id); }
+    } const awaiting{awaited_, id};
+    awaited_[id] = &record;
+    co_await play(std::move(*what), caller, signal);
+  }
   // He left before his call was over; its own record follows.
   if (!record) {
     begun.outcome = Outcome::Cancelled;

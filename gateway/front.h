@@ -36,6 +36,8 @@ struct Errand {
   std::string tenant{}, run_id{}, queue{}, labels{};
   budget::Lane lane = budget::Lane::Bulk;
   std::shared_ptr<const ledger::KeptRequest> request{};
+  /// What its key stands for, if that is another request: before it was edited. Null: the same.
+  std::shared_ptr<const ledger::KeptRequest> original{};
   ledger::Digest scope{};  // By which it is known again, …
   std::string key{};       // … and for people.
   TimePoint deadline = TimePoint::max();

@@ -210,13 +210,14 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
     // An answer that is not kept here is being read along: then its reader ends the run, once he has all of it.
     if (told || !good) {
       all.run = run->end(ending, std::move(told));
-      run->ended = true;
     }
   }
   if (std::optional<ledger::Letter> dead = letter(ending, all, answer ? std::string_view{last.bytes} : std::string_view{}); dead || good) {
     if (dead && once.doors_.died) once.doors_.died(ending);
     all.letter = ledger::LetterOutcome{key.scope, key.shown, std::move(dead)};
   }
+  // Whatever threw up to here, its worker ends it.
+  if (all.run) run->ended = true;
   // What could not be claimed is kept in memory, and stored for a later process.
   const bool store_later = !claimed && unclaimed && whole && like_key();
   if (!claimed && !store_later) return all;

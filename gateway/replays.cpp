@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kPage = 200;
 constexpr milliseconds kReadPatience{10'000};
 constexpr milliseconds kAskAgain{1'000};  // Of a store that did not answer.
+constexpr int kRefusals = 10;             // In a row, of those that pass.
 constexpr std::int64_t kFewest = 10;      // Letters, before their share says anything.
 
 /// Nobody reads the answer here: it is stored under the letter's key.
@@ -57,10 +58,28 @@ bool is_hopeless(Class cls) {
   return cls == Class::Auth || cls == Class::QuotaExhausted || cls == Class::Permission;
 }
 
+/// Of a refusal: the letter's own, which no waiting helps.
+bool is_its_own(const CallRecord& record) {
+  return record.cls == Class::LocalRequest || record.cls == Class::Crash || record.reason == "unpriced_model";
+}
+/// … or one that passes.
+bool passes(Class cls) { return cls == Class::LocalLimit || cls == Class::LocalMemory; }
+
+/// What its call has cost, or may have.
+std::int64_t cost_of(const CallRecord& record) {
+  if (!record.origin.empty()) return 0;
+  std::int64_t sum = 0;
+  for (const AttemptRow& attempt : record.attempts) {
+    if (attempt.charged) sum += attempt.charged->value;
+  }
+  return std::max(sum, record.cost ? record.cost->value : 0);
+}
+
 /// What a reading on the store's thread has found.
 struct Found {
   std::optional<ledger::LetterDetail> letter{};
   std::shared_ptr<const ledger::KeptRequest> request{};
+  std::shared_ptr<const ledger::KeptRequest> original{};  // Where that was edited.
   std::string why{};  // Not empty: it could not be read.
 };
 
@@ -109,7 +128,10 @@ struct Replays::Going {
   ReplayLimits limits{};
   ReplaySums sums{};
   bool look_again = true;
+  int refused_in_a_row = 0;
+  TimePoint not_before = TimePoint::min();
   std::string stop{};  // Why nothing more is sent.
+  std::vector<ledger::ReplayItem> again{};  // Refused for a while.
   std::set<Signal*> under_way{};
   std::int64_t flying = 0;  // Those and the ones that are about to be.
 };
@@ -187,11 +209,18 @@ task<std::optional<ledger::Replay>> Replays::read_replay(std::string id) {
 }
 
 task<void> Replays::finish(std::shared_ptr<Going> going, ReplayState state, std::string why) {
-  auto awaited = std::make_shared<Awaited<bool>>(io_);
-  auto tell = Awaited<bool>::teller(awaited);
-  store_.move_replay(
-      going->id, {ReplayState::Running}, state, std::move(why), {}, [tell](auto /*state*/) mutable { tell(true); });
-  (void)co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kReadPatience);
+  for (;;) {
+    auto awaited = std::make_shared<Awaited<bool>>(io_);
+    auto tell = Awaited<bool>::teller(awaited);
+    store_.move_replay(going->id, {ReplayState::Running}, state, why, {}, [tell](const auto& moved) mutable {
+      tell(moved.has_value());
+    });
+    const std::optional<bool> moved =
+        co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kReadPatience);
+    if ((moved && *moved) || draining_) break;
+    // A store that refuses: it is running for whoever asks, so it must not be forgotten.
+    co_await runtime_.wait(going->bell, runtime_.now() + kAskAgain);
+  }
   const auto replay = co_await read_replay(going->id);
   if (replay) doors_.moved(*replay);
 }
@@ -216,9 +245,11 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
       if (replay->state != ReplayState::Running && replay->state != ReplayState::Paused) break;
       paused = replay->state == ReplayState::Paused;
       going->limits = read_replay_limits(replay->limits);
-      if (going->flying == 0)
-        going->sums = {replay->resolved, replay->dead_again, replay->cost_nano, replay->canary_passed};
-      if (begun.empty() && !paused) doors_.moved(*replay);
+      // What died before this start says nothing of what is mended since; what it has cost counts.
+      if (begun.empty() && going->flying == 0) {
+        going->sums = {0, 0, replay->cost_nano, replay->canary_passed};
+        if (!paused) doors_.moved(*replay);
+      }
       continue;
     }
     if (going->stop.empty()) going->stop = why_to_stop(going->limits, going->sums);
@@ -263,6 +294,10 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
       }
       continue;
     }
+    if (next.empty() && !going->again.empty()) {
+      next.insert(next.end(), going->again.begin(), going->again.end());
+      going->again.clear();
+    }
     if (next.empty()) {
       if (going->flying > 0) {
         co_await runtime_.wait(going->bell, TimePoint::max());
@@ -277,8 +312,8 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
       co_await runtime_.wait(going->bell, TimePoint::max());
       continue;
     }
-    if (runtime_.now() < not_before) {
-      co_await runtime_.wait(going->bell, not_before);
+    if (const TimePoint until = std::max(not_before, going->not_before); runtime_.now() < until) {
+      co_await runtime_.wait(going->bell, until);
       continue;
     }
     not_before = std::max(not_before, runtime_.now() - std::chrono::seconds{1}) +
@@ -286,6 +321,10 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
                      std::chrono::duration<double>{1.0 / std::max(going->limits.per_second, 0.001)});
     ledger::ReplayItem item = std::move(next.front());
     next.pop_front();
+    if (!going->again.empty()) {
+      next.insert(next.end(), going->again.begin(), going->again.end());
+      going->again.clear();
+    }
     begun.insert(item.letter);
     ++going->flying;
     ++active_;
@@ -293,6 +332,8 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
   }
   while (going->flying > 0) co_await runtime_.wait(going->bell, TimePoint::max());
   going_.erase(going->id);
+  // Started anew between its end and this line.
+  if (going->look_again && !draining_) look(going->id);
 }
 
 void Replays::settle(Going& going, ledger::ReplayItem item) {
@@ -313,6 +354,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
     --active_;
     going->bell.ring();
   };
+  const bool was_running = item.state == ItemState::Running;
   try {
     item.state = ItemState::Running;
     store_.replay_item(going->id, item);
@@ -322,11 +364,13 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       Found found;
       auto detail = books.letter(letter, {});
       auto request = books.letter_request(letter, revision);
-      if (!detail || !request) {
-        found.why = detail ? request.error() : detail.error();
+      auto original = revision > 0 ? books.letter_request(letter, 0) : request;
+      if (!detail || !request || !original) {
+        found.why = !detail ? detail.error() : !request ? request.error() : original.error();
       } else {
         found.letter = std::move(*detail);
         found.request = std::move(*request);
+        if (revision > 0) found.original = std::move(*original);
       }
       tell(std::move(found));
     });
@@ -340,6 +384,10 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       going->stop = "the store cannot be read: " + (found ? found->why : std::string{"it did not answer"});
     } else if (!found->letter) {
       skip("expired");
+    } else if (was_running && found->letter->line.state == "resolved") {
+      // By ourselves, right before the process ended.
+      item.state = ItemState::Resolved;
+      item.call_id = found->letter->steps.back().call_id;
     } else if (found->letter->line.state != "open") {
       skip(found->letter->line.state + " meanwhile");
     } else if (!found->request) {
@@ -353,6 +401,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       errand.labels = found->letter->labels;
       errand.lane = budget::Lane::Backfill;
       errand.request = found->request;
+      errand.original = found->original;
       errand.scope = line.scope;
       errand.key = line.key;
       auto terms = std::make_shared<LetterTerms>();
@@ -364,21 +413,31 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
         skip(record.error().code + ": " + record.error().message);
       } else {
         item.call_id = record->id;
-        item.cost_nano = record->origin.empty() && record->cost ? record->cost->value : 0;
+        item.cost_nano += cost_of(*record);
         const Class cls = record->cls;
         item.why = classifier::name_of(cls);
         switch (record->outcome) {
           case Outcome::Answered:
             item.state = ItemState::Resolved;
             item.why.clear();
+            going->refused_in_a_row = 0;
             break;
           case Outcome::Drained:
             item.state = ItemState::Waiting;
             break;
           case Outcome::Refused:
-            // Nothing was tried: it waits, for whoever starts the rest.
+            if (is_its_own(*record)) {
+              skip(record->reason.empty() ? item.why : std::string{record->reason});
+              break;
+            }
+            // Nothing was tried: it waits, behind the others.
             item.state = ItemState::Waiting;
-            going->stop = "refused: " + item.why + (record->limit.empty() ? "" : " (" + std::string{record->limit} + ")");
+            if (passes(cls) && ++going->refused_in_a_row <= kRefusals) {
+              going->again.push_back(item);
+              going->not_before = runtime_.now() + kAskAgain * going->refused_in_a_row;
+            } else {
+              going->stop = "refused: " + item.why + (record->limit.empty() ? "" : " (" + std::string{record->limit} + ")");
+            }
             break;
           case Outcome::Cancelled:
             if (draining_) {

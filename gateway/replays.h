@@ -8,6 +8,9 @@
 //   that were sent, die again
 //   a letter dies of auth, quota_exhausted, permission  stops: all others would, too
 //   the breaker is open, a budget is spent              stops; the letter waits as before
+//   a queue or a limit is full                          tries it again behind the others, more and more slowly; stops
+//                                                       after ten of that in a row
+//   a letter is refused for a reason of its own         leaves it out (its model has no price, its key is in use)
 //   its money is spent (max_cost_usd)                   stops
 //   paused, cancelled                                   sends no more; what is under way comes to its end
 //   drain, kill -9                                      goes on by itself when callgate is there again

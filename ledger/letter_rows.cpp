@@ -80,7 +80,11 @@ LetterRows::LetterRows(Database& database, const StoreOptions& options)
       open_(database, "SELECT id, call_id, bytes FROM dead_letters WHERE scope = ? AND state = 0"),
       insert_(database, kInsert),
       again_(database, kAgain),
-      end_(database, "UPDATE dead_letters SET state = ?2, ended_ms = ?3 WHERE id = ?1"),
+      // What nobody will send any more is not kept either.
+      end_(database,
+           "UPDATE dead_letters SET state = ?2, ended_ms = ?3, bytes = 0, payload = iif(payload = 0, 1, payload) "
+           "WHERE id = ?1"),
+      remove_requests_(database, "DELETE FROM letter_requests WHERE letter = ?1"),
       step_(database,
             "INSERT INTO letter_steps(letter, number, at_ms, what, call_id, class, detail) "
             "SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, ?6 FROM letter_steps WHERE letter = ?1"),
@@ -154,6 +158,7 @@ void LetterRows::answered(const Digest& scope, const std::string& call_id, std::
   --figures_.open;
   open_.reset();
   end_.bind(1, id).bind(2, static_cast<int>(LetterState::Resolved)).bind(3, now_ms).run();
+  remove_requests_.bind(1, id).run();
   step(id, "resolved", call_id, "", "", now_ms);
 }
 
@@ -169,6 +174,7 @@ std::int64_t LetterRows::discard(const LettersAsk& ask, const std::string& reaso
   }
   for (const std::string& id : ids) {
     end_.bind(1, id).bind(2, static_cast<int>(LetterState::Discarded)).bind(3, now_ms).run();
+    remove_requests_.bind(1, id).run();
     step(id, "discarded", "", "", reason, now_ms);
   }
   return static_cast<std::int64_t>(ids.size());

@@ -77,7 +77,7 @@ class LetterRows {
   std::int64_t most_bytes_;
   std::int64_t retention_ms_;
   bool keeps_;
-  Statement open_, insert_, again_, end_, step_, request_;
+  Statement open_, insert_, again_, end_, remove_requests_, step_, request_;
   Figures figures_{};
   Figures before_{};
 };

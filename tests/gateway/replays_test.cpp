@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 
+#include "gateway/json_depth.h"
 #include "gateway/json_edit.h"
 #include "gateway/letters.h"
 
@@ -90,6 +91,18 @@ TEST(EditJson, says_which_pointer_leads_nowhere) {
     EXPECT_NE(edited.error().find(piece), std::string::npos) << edited.error();
   }
   EXPECT_FALSE(edit_json("\xff\xfe no json", R"({"/a":1})"));
+}
+
+TEST(JsonDepth, counts_brackets_outside_of_strings) {
+  EXPECT_TRUE(is_shallow(R"({"a":[1,{"b":"[[[[{{{{"}]})", 3));
+  EXPECT_FALSE(is_shallow(R"({"a":[1,{"b":1}]})", 2));
+  EXPECT_TRUE(is_shallow(R"(["\\","\"[[["])", 1));
+  EXPECT_FALSE(is_shallow(std::string(500'000, '[')));
+  EXPECT_TRUE(is_shallow(std::string(500'000, ']')));
+}
+
+TEST(EditJson, does_not_follow_what_is_too_deep) {
+  EXPECT_FALSE(edit_json(std::string(500'000, '[') + std::string(500'000, ']'), R"({"/0":1})"));
 }
 
 TEST(Letters, are_left_by_failures_that_somebody_can_mend) {
