@@ -783,7 +783,8 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
   RunState state = RunState::Running;
   // Where it is running it may be on its way back to its queue (a refusal, a shutdown, a taking that came too late):
   // then it is taken back there.
-  for (bool acted = false;;) {
+  bool acted = false;
+  for (;;) {
     auto awaited = std::make_shared<Awaited<State>>(io_);
     store_.cancel_run(id, tenant, audit, Awaited<State>::teller(awaited));
     const std::optional<State> told =
@@ -820,7 +821,12 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
     if (state != RunState::Queued || runtime_.now() >= until) break;
   }
   const bool by_us = state == RunState::Cancelled;
-  if (ledger::is_over(state)) runs_.forget_cancel(id);
+  if (ledger::is_over(state)) {
+    runs_.forget_cancel(id);
+  } else if (!acted) {
+    // Whoever takes it next does it.
+    store_.remember_act(audit);
+  }
   if (by_us) runs_.tell_news();
   const std::string_view name = ledger::kRunStateNames[static_cast<std::size_t>(state)];
   if (ledger::is_over(state) && !by_us) {
