@@ -64,6 +64,8 @@ void work_everything(Metrics& metrics) {
   metrics.run_ended("invoices", ledger::RunState::Dead, "auth");
   metrics.letter_written("invoices", classifier::Class::Auth);
   metrics.webhook(ledger::Store::Telling::Told);
+  metrics.replay_moved("running");
+  metrics.replay_item("resolved");
   MetricNames with_queue;
   with_queue.queues.push_back({"invoices", "billing", std::chrono::milliseconds{1'000}});
   metrics.update(with_queue);
