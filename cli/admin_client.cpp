@@ -21,8 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLargestAnswer = 8 * 1024 * 1024;
-
 class Socket {
  public:
   explicit Socket(int family) : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
@@ -124,7 +122,10 @@ std::expected<AdminAnswer, Unreachable> ask_admin(const AdminRequest& request, s
     if (got == 0) break;
     if (got > 0) {
       in.append(block.data(), static_cast<std::size_t>(got));
-      if (in.size() > kLargestAnswer) break;
+      if (in.size() > request.largest) {
+        return std::unexpected(
+            Unreachable{"it answers more than " + gateway::say_size(static_cast<std::int64_t>(request.largest))});
+      }
     } else if (errno != EAGAIN && errno != EINTR) {
       return failed(errno);
     } else if (!await(socket, POLLIN, until)) {

@@ -2,16 +2,20 @@
 // How is a running callgate asked? One short HTTP request to its admin listener.
 
 #include <chrono>
+#include <cstddef>
 #include <expected>
 #include <string>
 
 namespace cli {
+
+inline constexpr std::size_t kLargestAnswer = 8 * 1024 * 1024;
 
 struct AdminRequest {
   std::string address{};  // "127.0.0.1:4602", "unix:/path"
   std::string method{};
   std::string path{};
   std::string token{};  // Empty: none is shown.
+  std::size_t largest = kLargestAnswer;
 };
 struct AdminAnswer {
   int status = 0;

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kPatience{10'000};
 }  // namespace
 
 std::expected<AdminReply, int> ask_running(std::string_view command, std::string_view method, std::string_view path,
-                                           const Arguments& arguments, Terminal& terminal) {
+                                           const Arguments& arguments, Terminal& terminal, std::size_t largest) {
   const auto say = [&]() -> std::ostream& { return terminal.err << "callgate " << command << ": "; };
   const std::string named = arguments.get("--admin");
   if (arguments.has("--admin") && !gateway::read_address(named)) {
@@ -28,6 +28,7 @@ std::expected<AdminReply, int> ask_running(std::string_view command, std::string
   request.address = arguments.get("--admin", loaded.config.listen.admin);
   request.method = method;
   request.path = path;
+  request.largest = largest;
   const gateway::SecretSource& token = loaded.config.listen.admin_token;
   if (token.given()) {
     const auto secret = gateway::read_token(token, gateway::process_environment());

@@ -2,6 +2,7 @@
 // What do all commands have in common that ask a running callgate?
 
 #include <chrono>
+#include <cstddef>
 #include <expected>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ struct AdminReply {
 /// "callgate COMMAND".
 [[nodiscard]] std::expected<AdminReply, int> ask_running(std::string_view command, std::string_view method,
                                                          std::string_view path, const Arguments& arguments,
-                                                         Terminal& terminal);
+                                                         Terminal& terminal, std::size_t largest = kLargestAnswer);
 
 /// What is answered is not what a callgate would say: says so; the exit code.
 int no_callgate(std::string_view command, const AdminReply& reply, Terminal& terminal);

@@ -31,6 +31,8 @@ struct Terminal {
   std::ostream& err;
   bool colour_out = false;
   bool colour_err = false;
+  bool in_person = false;  // Somebody is there, to read `err` and to answer on `in`.
+  bool live_err = false;   // A line on `err` can be written over.
 };
 
 struct Option {

@@ -6,6 +6,8 @@
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/control.h"
+#include "cli/dead.h"
+#include "cli/dead_replay.h"
 #include "cli/keys.h"
 #include "cli/ledger.h"
 #include "cli/prices.h"
@@ -257,6 +259,218 @@ constexpr Option kIdemForgetOptions[] = {kOneTenant, kConfig, kSet, kAdmin, kJso
 constexpr Example kIdemForgetExamples[] = {
     {"callgate idem forget job-17:summary --tenant search", "the next call with it is bought anew"},
 };
+
+constexpr Option kOfGroup{"--group", "GROUP", "Only of this cause, as callgate dead groups shows it."};
+constexpr Option kOfQueue{"--queue", "NAME", "Only of this queue (Callgate-Queue)."};
+constexpr Option kOfClass{"--class", "CLASS", "Only of this class, such as auth."};
+constexpr Option kOfModel{"--model", "NAME", "Only for this model, as asked for."};
+constexpr Option kOfUpstream{"--upstream", "NAME", "Only of this upstream."};
+constexpr Option kOfAdvice{"--advice", "WORD", "replay, fix-first or discard."};
+constexpr Option kOfKey{"--key", "KEY", "Only with this Idempotency-Key."};
+constexpr Option kOfRunId{"--run-id", "ID", "Only of this job."};
+constexpr Option kArrivedSince{
+    "--since", "TIME", "That arrived from then on: 2026-11-29T16:40Z, or 7d for that long ago."};
+constexpr Option kArrivedUntil{"--until", "TIME", "That arrived before then."};
+constexpr Option kLetterState{"--state", "STATE", "open (as without it), resolved, discarded or any."};
+constexpr Option kReason{"--reason", "TEXT", "Why, for the audit log."};
+constexpr Option kYes{"--yes", "", "Agree to it beforehand; needed where there is no terminal to ask."};
+
+constexpr Option kDeadGroupsOptions[] = {
+    kOfGroup,
+    kOfQueue,
+    kOfClass,
+    kOneTenant,
+    kOfModel,
+    kOfUpstream,
+    kOfAdvice,
+    kOfKey,
+    kOfRunId,
+    kArrivedSince,
+    kArrivedUntil,
+    kLetterState,
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kDeadGroupsExamples[] = {
+    {"callgate dead groups", "what has failed for good, by cause, the most first"},
+    {"callgate dead groups --queue invoices --since 1h", "what is new in a queue"},
+    {"callgate dead groups --store backup.db", "of a file"},
+};
+constexpr Option kDeadListOptions[] = {
+    kOfGroup,
+    kOfQueue,
+    kOfClass,
+    kOneTenant,
+    kOfModel,
+    kOfUpstream,
+    kOfAdvice,
+    kOfKey,
+    kOfRunId,
+    kArrivedSince,
+    kArrivedUntil,
+    kLetterState,
+    {"--after", "ID", "Only older ones than this letter: the next page."},
+    {"--most", "NUMBER", "At most so many; 100 without it."},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kDeadListExamples[] = {
+    {"callgate dead list --group 9f2c04d1a7b35e68", "letters of one cause, the newest first"},
+    {"callgate dead list --tenant search --state resolved", "what was made good"},
+};
+constexpr Option kDeadShowOptions[] = {
+    {"--request", "", "Show the request, too; that is audited."},
+    kOneTenant,
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kDeadShowExamples[] = {
+    {"callgate dead show 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10", "cause, attempts, history, and what to do"},
+    {"callgate dead show 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10 --request", "with what was asked for"},
+};
+constexpr Option kDeadReplayOptions[] = {
+    kOfGroup,
+    kOfQueue,
+    kOfClass,
+    kOneTenant,
+    kOfModel,
+    kOfUpstream,
+    kOfAdvice,
+    kOfKey,
+    kOfRunId,
+    kArrivedSince,
+    kArrivedUntil,
+    {"--rate", "NUMBER", "At most so many a second; 1 without it."},
+    {"--concurrency", "NUMBER", "At most so many at once; 2 without it."},
+    {"--canary", "NUMBER", "So many first, and the others if they go well; 5 without it."},
+    {"--max-cost", "USD", "It stops there."},
+    {"--stop-share", "SHARE", "It stops where this share of them fails; 0.2 without it."},
+    kReason,
+    {"--plan", "", "Show what would be sent; send nothing."},
+    {"--resume", "REPLAY", "Follow one, begin one that was planned, or let one go on that was held or stopped."},
+    kYes,
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kDeadReplayExamples[] = {
+    {"callgate dead replay --group 9f2c04d1a7b35e68 --reason 'it is over' --plan",
+     "how many, what is left out, what it may cost"},
+    {"callgate dead replay --queue invoices --reason 'key renewed' --rate 20 --max-cost 5",
+     "plan, question, and to the end"},
+    {"callgate dead replay 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10 --yes", "one letter, without a question"},
+    {"callgate dead replay --resume 0193c3b5-9a10-7b1c-a4c4-3e2f5b8d7d43", "on with one"},
+};
+constexpr Option kDeadReplaysOptions[] = {
+    kOneTenant,
+    {"--most", "NUMBER", "At most so many."},
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kDeadReplaysExamples[] = {{"callgate dead replays", "how far each has come"}};
+constexpr Option kDeadApproveOptions[] = {
+    {"--by", "NAME", "Who approves of it."},
+    kReason,
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kDeadApproveExamples[] = {
+    {"callgate dead approve 0193c3b5-9a10-7b1c-a4c4-3e2f5b8d7d43 --by kim --reason 'prompt mended'",
+     "then it can be begun"},
+};
+constexpr Option kDeadHoldOptions[] = {kReason, kConfig, kSet, kAdmin, kJson};
+constexpr Example kDeadPauseExamples[] = {
+    {"callgate dead pause 0193c3b5-9a10-7b1c-a4c4-3e2f5b8d7d43", "nothing more of it begins"},
+};
+constexpr Example kDeadCancelExamples[] = {
+    {"callgate dead cancel 0193c3b5-9a10-7b1c-a4c4-3e2f5b8d7d43", "its other letters stay open"},
+};
+constexpr Option kDeadEditOptions[] = {
+    {"--set",
+     "/POINTER=VALUE",
+     "A member of the body and its new JSON; what is no JSON is a text; may be repeated.",
+     true},
+    kReason,
+    kYes,
+    kOneTenant,
+    kConfig,
+    kAdmin,
+    kJson,
+};
+constexpr Example kDeadEditExamples[] = {
+    {"callgate dead edit 0193c3b5-7d43-7b1c-a4c4-3e2f5b8d9a10 --set /model=gpt-5 --reason 'model is gone'",
+     "the difference, a question, a new revision"},
+};
+constexpr Option kDeadDiscardOptions[] = {
+    kReason,
+    kOfGroup,
+    kOfQueue,
+    kOfClass,
+    kOneTenant,
+    kOfModel,
+    kOfUpstream,
+    kOfAdvice,
+    kOfKey,
+    kOfRunId,
+    kArrivedSince,
+    kArrivedUntil,
+    kYes,
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kDeadDiscardExamples[] = {
+    {"callgate dead discard --group 9f2c04d1a7b35e68 --reason 'test traffic'", "all of a cause, after a question"},
+};
+constexpr Option kDeadExportOptions[] = {
+    {"--request", "", "With their requests; that is audited, each."},
+    kOfGroup,
+    kOfQueue,
+    kOfClass,
+    kOneTenant,
+    kOfModel,
+    kOfUpstream,
+    kOfAdvice,
+    kOfKey,
+    kOfRunId,
+    kArrivedSince,
+    kArrivedUntil,
+    kLetterState,
+    kConfig,
+    kSet,
+    kAdmin,
+};
+constexpr Example kDeadExportExamples[] = {
+    {"callgate dead export --class invalid_request > letters.jsonl", "a line of JSON for each letter"},
+};
+constexpr Option kDeadAuditOptions[] = {
+    {"--before", "SEQ", "Only older ones than this: the next page."},
+    {"--most", "NUMBER", "At most so many; 100 without it."},
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kDeadAuditExamples[] = {{"callgate dead audit", "who did what, and why, the youngest first"}};
 
 constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
 constexpr Example kUnknownExamples[] = {
@@ -514,6 +728,100 @@ constexpr Command kCommands[] = {
      .options = kEventsTailOptions,
      .details = "Looks twice a second; Ctrl-C ends it.",
      .run = events_tail},
+    {.words = "dead groups",
+     .summary = "Say what has failed for good, by cause.",
+     .examples = kDeadGroupsExamples,
+     .options = kDeadGroupsOptions,
+     .details = "Advice is what to do: replay (it may succeed as it is), fix-first (something has to be mended "
+                "before),\n"
+                "discard (it would fail again). docs/operations.md says more.",
+     .run = dead_groups},
+    {.words = "dead list",
+     .summary = "List dead letters, the newest first.",
+     .examples = kDeadListExamples,
+     .options = kDeadListOptions,
+     .run = dead_list},
+    {.words = "dead show",
+     .summary = "Tell all of a dead letter, and what to do with it.",
+     .arguments = "ID",
+     .most_arguments = 1,
+     .examples = kDeadShowExamples,
+     .options = kDeadShowOptions,
+     .details = "Ends with 4 if there is no such letter. --request shows what the worker sent, as it is kept: "
+                "without keys;\n"
+                "it is not for --store.",
+     .run = dead_show},
+    {.words = "dead replay",
+     .summary = "Send dead letters again, as planned and agreed to.",
+     .arguments = "[ID…]",
+     .most_arguments = kAnyNumber,
+     .examples = kDeadReplayExamples,
+     .options = kDeadReplayOptions,
+     .details = "More than one letter needs --reason. The plan is shown first, then it asks. What is agreed to is "
+                "what is sent. It runs in callgate, also "
+                "if this\n"
+                "command is ended, and goes on after a restart; --resume follows it. Ends with 0 if all were "
+                "resolved, with 7\n"
+                "if some failed again, were skipped or not sent, with 8 if the plan no longer holds, with 4 if "
+                "nothing matches,\n"
+                "with 6 if it needs an approval.",
+     .run = dead_replay},
+    {.words = "dead replays",
+     .summary = "List replays, and how far each has come.",
+     .examples = kDeadReplaysExamples,
+     .options = kDeadReplaysOptions,
+     .run = dead_replays},
+    {.words = "dead approve",
+     .summary = "Approve of a replay, where a queue's contract asks for it.",
+     .arguments = "REPLAY",
+     .most_arguments = 1,
+     .examples = kDeadApproveExamples,
+     .options = kDeadApproveOptions,
+     .details = "callgate dead replay --resume REPLAY --plan shows what it would send.",
+     .run = dead_approve},
+    {.words = "dead pause",
+     .summary = "Hold a replay.",
+     .arguments = "REPLAY",
+     .most_arguments = 1,
+     .examples = kDeadPauseExamples,
+     .options = kDeadHoldOptions,
+     .details = "callgate dead replay --resume REPLAY lets it go on.",
+     .run = dead_pause},
+    {.words = "dead cancel",
+     .summary = "End a replay.",
+     .arguments = "REPLAY",
+     .most_arguments = 1,
+     .examples = kDeadCancelExamples,
+     .options = kDeadHoldOptions,
+     .run = dead_cancel},
+    {.words = "dead edit",
+     .summary = "Change the request of a dead letter.",
+     .arguments = "ID",
+     .most_arguments = 1,
+     .examples = kDeadEditExamples,
+     .options = kDeadEditOptions,
+     .details = "Makes a new revision, which a replay sends. The difference is shown first, then it asks.",
+     .run = dead_edit},
+    {.words = "dead discard",
+     .summary = "Say of dead letters that nobody wants them any more.",
+     .arguments = "[ID…]",
+     .most_arguments = kAnyNumber,
+     .examples = kDeadDiscardExamples,
+     .options = kDeadDiscardOptions,
+     .details = "Needs ids, --group, --queue or --class. Asks with their number first. Ends with 4 if none is meant.",
+     .run = dead_discard},
+    {.words = "dead export",
+     .summary = "Write dead letters as JSON lines, the newest first.",
+     .arguments = "[ID…]",
+     .most_arguments = kAnyNumber,
+     .examples = kDeadExportExamples,
+     .options = kDeadExportOptions,
+     .run = dead_export},
+    {.words = "dead audit",
+     .summary = "List what was done by hand: who, what, why.",
+     .examples = kDeadAuditExamples,
+     .options = kDeadAuditOptions,
+     .run = dead_audit},
     {.words = "report timeouts",
      .summary = "Say which timeouts to set, from how long calls take.",
      .examples = kTimeoutsExamples,

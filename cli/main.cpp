@@ -16,11 +16,15 @@ bool is_set(const char* name) {
   return value && *value != '\0';
 }
 
+bool is_dumb() {
+  const char* terminal = std::getenv("TERM");
+  return !terminal || std::string_view{terminal} == "dumb";
+}
+
 bool wants_colour(int fd) {
   if (is_set("NO_COLOR")) return false;
   if (is_set("FORCE_COLOR")) return true;
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(fd) == 1 && terminal && std::string_view{terminal} != "dumb";
+  return ::isatty(fd) == 1 && !is_dumb();
 }
 
 }  // namespace
@@ -28,6 +32,9 @@ bool wants_colour(int fd) {
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   cli::Terminal terminal{std::cin, std::cout, std::cerr, wants_colour(STDOUT_FILENO), wants_colour(STDERR_FILENO)};
+  const bool err_shown = ::isatty(STDERR_FILENO) == 1;
+  terminal.in_person = ::isatty(STDIN_FILENO) == 1 && err_shown;
+  terminal.live_err = err_shown && !is_dumb();
   try {
     return cli::run(words, terminal);
   } catch (const std::exception& error) {

@@ -65,6 +65,29 @@ Told told_of_upstreams(const Json& json) {
   return told;
 }
 
+void add_attempts(std::vector<std::vector<std::string>>& rows, const Json& attempts) {
+  for (const Json& one : attempts) {
+    std::string text = word(one.at("upstream")) + " with key " + word(one.at("credential"));
+    if (!one.at("model").is_null()) text += " as " + word(one.at("model"));
+    if (!one.at("waited_for").is_null())
+      text += ", after " + seconds(one.at("wait_ms")) + " (" + word(one.at("waited_for")) + ")";
+    text += ": status " + word(one.at("status")) + ", class " + word(one.at("class"));
+    if (!one.at("rule").is_null()) text += " by rule " + word(one.at("rule"));
+    if (!one.at("hint_ms").is_null()) text += ", asked to wait " + seconds(one.at("hint_ms"));
+    text += ", took " + seconds(one.at("ms"));
+    if (const Json& tokens = one.at("tokens"); !tokens.is_null()) {
+      text += ", tokens " + word(tokens.at("input")) + " in (" + word(tokens.at("cached_input")) + " cached), " +
+              word(tokens.at("output")) + " out";
+    }
+    if (!one.at("cost_usd").is_null())
+      text += ", " + word(one.at("cost_usd")) + " USD (" + word(one.at("cost_source")) + ")";
+    if (one.at("possibly_billed") == true) text += ", possibly billed";
+    if (!one.at("detail").is_null()) text += "; " + word(one.at("detail"));
+    if (!one.at("next").is_null()) text += " -> " + word(one.at("next"));
+    rows.push_back({"attempt " + word(one.at("number")), std::move(text)});
+  }
+}
+
 Told told_of_call(const Json& json) {
   Told told;
   const auto line = [&](const char* name, std::string text) { told.rows.push_back({name, std::move(text)}); };
@@ -93,26 +116,7 @@ Told told_of_call(const Json& json) {
        word(json.at("outcome")) + ", status " + word(json.at("status")) + ", class " + word(json.at("class")) +
            ", reason " + word(json.at("reason")));
   line("cost", json.at("cost_usd").is_null() ? "unknown" : word(json.at("cost_usd")) + " USD");
-  for (const Json& one : json.at("attempts")) {
-    std::string text = word(one.at("upstream")) + " with key " + word(one.at("credential"));
-    if (!one.at("model").is_null()) text += " as " + word(one.at("model"));
-    if (!one.at("waited_for").is_null())
-      text += ", after " + seconds(one.at("wait_ms")) + " (" + word(one.at("waited_for")) + ")";
-    text += ": status " + word(one.at("status")) + ", class " + word(one.at("class"));
-    if (!one.at("rule").is_null()) text += " by rule " + word(one.at("rule"));
-    if (!one.at("hint_ms").is_null()) text += ", asked to wait " + seconds(one.at("hint_ms"));
-    text += ", took " + seconds(one.at("ms"));
-    if (const Json& tokens = one.at("tokens"); !tokens.is_null()) {
-      text += ", tokens " + word(tokens.at("input")) + " in (" + word(tokens.at("cached_input")) + " cached), " +
-              word(tokens.at("output")) + " out";
-    }
-    if (!one.at("cost_usd").is_null())
-      text += ", " + word(one.at("cost_usd")) + " USD (" + word(one.at("cost_source")) + ")";
-    if (one.at("possibly_billed") == true) text += ", possibly billed";
-    if (!one.at("detail").is_null()) text += "; " + word(one.at("detail"));
-    if (!one.at("next").is_null()) text += " -> " + word(one.at("next"));
-    told.rows.push_back({"attempt " + word(one.at("number")), std::move(text)});
-  }
+  add_attempts(told.rows, json.at("attempts"));
   return told;
 }
 
@@ -149,6 +153,16 @@ int ask(std::string_view command, const std::string& path, Told (*tell)(const Js
 std::optional<std::vector<std::vector<std::string>>> rows_of_call(const std::string& json) {
   try {
     return told_of_call(Json::parse(json)).rows;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::vector<std::vector<std::string>>> rows_of_attempts(const std::string& json) {
+  try {
+    std::vector<std::vector<std::string>> rows;
+    add_attempts(rows, Json::parse(json));
+    return rows;
   } catch (const Json::exception&) {
     return std::nullopt;
   }

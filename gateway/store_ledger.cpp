@@ -29,7 +29,7 @@ task<ledger::ClaimAnswer> StoreLedger::claim(ledger::ClaimAsk ask) {
   });
   store_.claim(std::move(ask), ClaimAwaited::teller(awaited));
   std::optional<ledger::ClaimAnswer> answer =
-      co_await ClaimAwaited::told(awaited, runtime_, runtime_.now() + kClaimPatience);
+      co_await ClaimAwaited::told(awaited, runtime_, trouble_ ? TimePoint::min() : runtime_.now() + kClaimPatience);
   if (answer) {
     fault_point(Step::Claimed);
     co_return std::move(*answer);

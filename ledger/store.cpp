@@ -30,6 +30,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kCompany{2};
 constexpr std::size_t kBatchOps = 256;
 constexpr std::uint64_t kBatchBytes = 8ULL * 1024 * 1024;
+constexpr std::chrono::seconds kStalled{3};  // A transaction that takes so long.
 constexpr milliseconds kBackoffMin{100};
 constexpr milliseconds kBackoffMax{5'000};
 /// Shorter than anybody's patience: the rows wait better in memory.
@@ -162,6 +163,7 @@ class Store::Impl {
   std::uint64_t owed_bytes_ = 0;
   std::uint64_t handed_ = 0;                // Since the start.
   std::optional<std::uint64_t> in_hand_{};  // The number of the first of those that are being written.
+  steady_clock::time_point in_hand_since_{};
   std::size_t in_hand_count_ = 0;
   std::deque<Op> given_up_{};  // To be told.
   std::vector<std::pair<Digest, std::string>> abandoned_{};
@@ -390,6 +392,7 @@ std::vector<Op> Store::Impl::take() {
   std::vector<Op> batch;
   std::uint64_t bytes = 0;
   in_hand_ = waiting_.front().number;
+  in_hand_since_ = steady_clock::now();
   while (!waiting_.empty() && batch.size() < kBatchOps && bytes < kBatchBytes) {
     Op op = std::move(waiting_.front());
     waiting_.pop_front();
@@ -789,6 +792,10 @@ StoreFigures Store::Impl::figures() const {
     figures = figures_;
     figures.waiting = waiting_.size() + (in_hand_ ? in_hand_count_ : 0);
     figures.waiting_bytes = waiting_bytes_;
+    // It neither takes nor refuses: nobody is to wait for it either.
+    if (in_hand_ && figures.trouble.empty() && steady_clock::now() - in_hand_since_ > kStalled)
+      figures.trouble = "the disk of " + file_.path + " has not answered for " + std::to_string(kStalled.count()) +
+                        " s; rows wait in memory";
   }
   figures.file_bytes = size_of(file_.path);
   figures.log_bytes = size_of(file_.path + "-wal");

@@ -15,6 +15,8 @@
 //   disk refuses      what waits stays, in order, and is tried again (100 ms, doubling to 5 s); claims are answered
 //                     NoStore at once; figures().trouble says why, until a transaction succeeds (where nothing
 //                     waits, an empty one is tried)
+//   disk stalls       a transaction takes more than 3 s: figures().trouble says so until it is over; all that comes
+//                     waits behind it
 //   too much waits    the oldest is given up, counted by kind: done(Written::Lost). What carries a letter or a run's
 //                     end has bounds of its own, as many and four times the bytes, and outlasts all else
 //   start             the file is checked; attempts that were open become "outcome unknown, possibly billed" and

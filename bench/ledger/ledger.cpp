@@ -1,8 +1,8 @@
 // What does it cost to remember a call? Commit times as a caller waits for them, CPU per call, the log's size under
 // load.
 //
-//   bench_ledger FOLDER [SECONDS]: three scenes for each of commit: process and disk, in files of their own in
-//   FOLDER.
+//   bench_ledger FOLDER [SECONDS [SCENE]]: three scenes, or one, for each of commit: process and disk, in files of
+//   their own in FOLDER.
 //
 //   alone    one call after the other: its open row is awaited (as for a keyed call), then its ending
 //   crowd    64 calls at once, each as `alone`: how far group commit carries
@@ -244,10 +244,12 @@ void steady(Store& store, const char* commit, bool with_reader, std::chrono::sec
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "bench_ledger FOLDER [SECONDS]\n");
+    std::fprintf(stderr, "bench_ledger FOLDER [SECONDS [alone|crowd|steady]]\n");
     return 2;
   }
   const std::chrono::seconds span{argc > 2 ? std::atoi(argv[2]) : 10};
+  const std::string only = argc > 3 ? argv[3] : "";
+  const auto wanted = [&](const char* scene) { return only.empty() || only == scene; };
   for (const auto& [commit, name] : {std::pair{Commit::Process, "process"}, std::pair{Commit::Disk, "disk"}}) {
     ledger::StoreOptions options;
     options.path = std::string{argv[1]} + "/" + name + ".db";
@@ -258,10 +260,12 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", store.error().text.c_str());
       return 1;
     }
-    calls_at_once(**store, name, "alone", 1, span);
-    calls_at_once(**store, name, "crowd", 64, span);
-    steady(**store, name, false, span);
-    steady(**store, name, true, span);
+    if (wanted("alone")) calls_at_once(**store, name, "alone", 1, span);
+    if (wanted("crowd")) calls_at_once(**store, name, "crowd", 64, span);
+    if (wanted("steady")) {
+      steady(**store, name, false, span);
+      steady(**store, name, true, span);
+    }
     const ledger::StoreFigures figures = (*store)->figures();
     std::printf("%-8s %-7s %llu commits, %llu rows, %llu failures, file %.1f MB\n\n",
                 name,
