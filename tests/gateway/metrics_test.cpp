@@ -65,6 +65,8 @@ void work_everything(Metrics& metrics) {
   metrics.run_took("invoices", std::chrono::milliseconds{500});
   metrics.letter_written("invoices", classifier::Class::Auth);
   metrics.webhook(ledger::Store::Telling::Told);
+  metrics.replay_moved("running");
+  metrics.replay_item("resolved");
   MetricNames with_queue;
   with_queue.queues.push_back({"invoices", "billing", std::chrono::milliseconds{1'000}, 0.995, std::chrono::minutes{30}});
   metrics.update(with_queue);
