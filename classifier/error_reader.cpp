@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "classifier/json.h"
+#include "classifier/json_depth.h"
 #include "classifier/sse.h"
 
 namespace classifier {
@@ -48,6 +49,8 @@ std::string_view text_of(const Json& value) {
 Json parsed(std::string_view text) {
   text = trimmed(without_bom(text));
   if (text.empty() || text.size() > kDomMax || (text[0] != '{' && text[0] != '[' && text[0] != '"')) return {};
+  // What copies or writes a document calls itself once a level.
+  if (!is_shallow(text)) return {};
   Json json = Json::parse(text, nullptr, false);
   // A prompt cut in the middle of a character makes the echo no UTF-8, yet its code is worth reading.
   if (json.is_discarded()) json = Json::parse(as_utf8(text), nullptr, false);

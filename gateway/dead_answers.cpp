@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "budget/price.h"
+#include "classifier/json_depth.h"
 #include "gateway/asked.h"
 #include "gateway/book_answers.h"
 #include "gateway/call_id.h"
 #include "gateway/digest.h"
-#include "gateway/json_depth.h"
 #include "gateway/json_edit.h"
 #include "gateway/replays.h"
 #include "ledger/times.h"
@@ -233,7 +233,7 @@ Json json_of(const ledger::KeptRequest& request) {
   Json headers = Json::object();
   for (const classifier::Header& header : request.headers) headers[header.name] = header.value;
   // Deeper ones as text: who writes them out again needs a stack as deep.
-  const Json body = is_shallow(request.body) ? Json::parse(request.body, nullptr, false) : Json(Json::value_t::discarded);
+  const Json body = classifier::is_shallow(request.body) ? Json::parse(request.body, nullptr, false) : Json(Json::value_t::discarded);
   return {{"method", request.method},
           {"target", request.target},
           {"headers", std::move(headers)},

@@ -5,7 +5,7 @@
 //
 //   step      right behind
 //   --------  ----------------------------------------------------------------------------------------
-//   claimed   the store's answer to a call with a key
+//   claimed   the store's answer to a call with a key; of one that is certainly new, its hand-over to the store
 //   opened    the hand-over of the attempt's open row; if it is to be durable, its commit
 //   started   the hand-over of the request: nothing of it has left
 //   head      the provider's head

@@ -28,7 +28,9 @@ EndpointAnswer page(const HealthSources& sources, const EndpointRequest& request
   }
   if (request.path == "/readyz") {
     const std::string reasons = sources.not_ready_because();
-    return text(reasons.empty() ? 200 : 503, reasons.empty() ? "ok\n" : reasons + "\n");
+    if (!reasons.empty()) return text(503, reasons + "\n");
+    const std::string remark = sources.remark ? sources.remark() : std::string{};
+    return text(200, remark.empty() ? "ok\n" : "ok, but " + remark + "\n");
   }
   if (request.spare_memory) return text(503, "too many scrapes at once\n");
   EndpointAnswer answer = text(200, sources.metrics());

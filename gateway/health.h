@@ -14,6 +14,8 @@ struct HealthSources {
   std::function<bool()> alive;
   /// Empty when ready, else why not, one reason a line.
   std::function<std::string()> not_ready_because;
+  /// What is amiss although it is ready, for people; may be empty.
+  std::function<std::string()> remark{};
   std::function<std::string()> metrics;
 };
 

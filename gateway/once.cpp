@@ -98,7 +98,7 @@ struct Once::Story final : Keep {
   ledger::CallEnd outcome(CallRecord& record, const LastWord& last) override;
   /// Of a call that finally failed, should it leave one.
   [[nodiscard]] std::optional<ledger::Letter> letter(const CallRecord& record, const ledger::CallEnd& end,
-                                                      std::string_view said) const;
+                                                     std::string_view said) const;
   [[nodiscard]] bool like_key() const { return key.kind != Kind::Undelivered; }
   /// Somebody who comes now may have it.
   [[nodiscard]] bool open() const {
@@ -122,12 +122,14 @@ struct Once::Story final : Keep {
   std::string_view how{};  // "recovered"
   bool beside = false;     // The claim is another story's.
   bool claimed = false;
-  std::optional<ledger::ClaimAsk> unclaimed{};  // What the store could not be asked.
-  bool ended = false;                           // The claim's outcome is the ledger's business.
-  bool paid = false;                            // It is played; the first caller's record is the story's.
-  bool replay = false;                          // It was stored.
-  bool stored = false;                          // The store has its answer.
-  bool good = false;                            // A complete success.
+  /// What the store could not be asked; where it is claimed, too, what was handed over ahead, so that nobody knows
+  /// whether the store took it.
+  std::optional<ledger::ClaimAsk> unclaimed{};
+  bool ended = false;   // The claim's outcome is the ledger's business.
+  bool paid = false;    // It is played; the first caller's record is the story's.
+  bool replay = false;  // It was stored.
+  bool stored = false;  // The store has its answer.
+  bool good = false;    // A complete success.
   bool over = false;
   bool delivered = false;
   bool owner_was_late = false;
@@ -212,7 +214,9 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
       all.run = run->end(ending, std::move(told));
     }
   }
-  if (std::optional<ledger::Letter> dead = letter(ending, all, answer ? std::string_view{last.bytes} : std::string_view{}); dead || good) {
+  if (std::optional<ledger::Letter> dead =
+          letter(ending, all, answer ? std::string_view{last.bytes} : std::string_view{});
+      dead || good) {
     if (dead && once.doors_.died) once.doors_.died(ending);
     all.letter = ledger::LetterOutcome{key.scope, key.shown, std::move(dead)};
   }
@@ -227,12 +231,12 @@ ledger::CallEnd Once::Story::outcome(CallRecord& ending, const LastWord& last) {
   end.call_id = id;
   if (stored || store_later) end.answer = std::move(whole);
   end.give_once = stored && !like_key();
-  if (!claimed) end.unclaimed = unclaimed;
+  end.unclaimed = unclaimed;
   return all;
 }
 
 std::optional<ledger::Letter> Once::Story::letter(const CallRecord& ending, const ledger::CallEnd& end,
-                                                        std::string_view said) const {
+                                                  std::string_view said) const {
   if (!letters) return std::nullopt;
   // Whether a run has died is for its end to say.
   const bool dead = end.run ? end.run->state == ledger::RunState::Dead || end.run->state == ledger::RunState::Failed
@@ -440,12 +444,19 @@ task<bool> Once::claim(Story& story, const Call& call) {
   ask.lease = options_.lease;
   ask.rerun = story.key.kind == Kind::Undelivered || call.fresh ||
               options_.on_unknown == Config::Idempotency::OnUnknown::Rerun;
+  // Who would rather fail than pay twice is not served without knowing.
+  const bool served_blind = ask.rerun && !refuse_without_store_;
   bool forgot = false;
   for (;;) {
     ask.now = services_.runtime.wall_now();
     ClaimAnswer answer;
     answer.kind = ClaimAnswer::Kind::NoStore;
     try {
+      if (served_blind && services_.ledger.claim_ahead(ask)) {
+        story.claimed = true;
+        story.unclaimed = std::move(ask);
+        co_return true;
+      }
       answer = co_await services_.ledger.claim(ask);
     } catch (const std::exception&) {
       // As if there were none; the call's own row will say whether it is so.
@@ -477,8 +488,7 @@ task<bool> Once::claim(Story& story, const Call& call) {
       case ClaimAnswer::Kind::Held:
         break;
       case ClaimAnswer::Kind::NoStore:
-        // Who would rather fail than pay twice is not served without knowing.
-        if (refuse_without_store_ || !ask.rerun) break;
+        if (!served_blind) break;
         story.unclaimed = std::move(ask);
         co_return true;
     }

@@ -124,7 +124,7 @@ class Sidecar {
         upstream_(io_, {}),
         admission_(runtime_, admission_listeners()),
         opened_(open_store(config(), source_.overrides.environment)),
-        ledger_(runtime_, io_, *opened_.store),
+        ledger_(runtime_, io_, *opened_.store, claim_mistaken()),
         webhook_secrets_(std::make_shared<const WebhookSecrets>(read_secrets(config()))),
         front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_, recent_),
         runs_(runtime_, io_, *opened_.store, upstream_, metrics_, log_, run_doors()),
@@ -214,6 +214,9 @@ class Sidecar {
       if (!loop_turns()) return "stuck: the I/O thread does not turn\n";
       if (store_refuses_) return "store: it cannot be written, and store.on_failure is refuse\n";
       return ready_ ? "" : "starting\n";
+    };
+    sources.remark = [this] {
+      return store_fails_ ? std::string{"the store cannot be written: calls are served, runs are refused"} : std::string{};
     };
     sources.metrics = [this] { return metrics_.text(); };
     return sources;
@@ -329,6 +332,16 @@ class Sidecar {
            {"dead_again", replay.dead_again},
            {"skipped", replay.skipped},
            {"waiting", replay.waiting}});
+    };
+    doors.store_trouble = [this] { return store_trouble_; };
+    doors.breaker_open = [this](const std::string& upstream, const std::string& model) {
+      for (const budget::UpstreamHealth& one : admission_.health()) {
+        if (one.name != upstream) continue;
+        return std::ranges::any_of(one.breakers, [&](const auto& breaker) {
+          return breaker.model == model && breaker.state == budget::Breaker::State::Open;
+        });
+      }
+      return false;
     };
     doors.item = [this](ledger::ItemState state) {
       metrics_.replay_item(ledger::kItemStateNames[static_cast<std::size_t>(state)]);
@@ -533,12 +546,21 @@ class Sidecar {
           "attempts were under way when callgate ended the last time; they are possibly billed",
           {{"attempts", figures.unknown_outcomes}});
     }
+    ledger_.learn();
     tell_not_restored(
         restore_pauses(store, runtime_, [this](budget::Pausable what, const std::string& name, TimePoint until) {
           pause(what, name, until);
         }));
     tell_not_restored(
         restore_money(store, admission_, runtime_, money_to_restore(nullptr, config(), admission_), kAtStart));
+  }
+  StoreLedger::Mistaken claim_mistaken() {
+    return [this](const std::string& call_id, const ledger::ClaimAnswer& answer) {
+      say(Level::Error,
+          "claim_mistaken",
+          "a bug of ours: a call was made for a job that the store knows, so it may be paid twice",
+          {{"call_id", call_id}, {"other_call_id", answer.call_id}});
+    };
   }
   void tell_not_restored(const std::string& why) {
     if (why.empty()) return;
@@ -555,7 +577,7 @@ class Sidecar {
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
-    ledger_.configure(config().store.commit_wait);
+    ledger_.configure(config().store.commit_wait, config().idempotency.ttl + config().idempotency.lease);
     opened_.store->configure(retention_of(config().store),
                              config().idempotency.ttl,
                              config().idempotency.max_bytes,
@@ -744,6 +766,7 @@ class Sidecar {
     const bool strict = config().store.refuse;
     front_.refuse_all_because(strict ? trouble : std::string{});
     store_refuses_ = strict && !trouble.empty();
+    store_fails_ = !trouble.empty();
   }
 
   /// Shows the world that the loop turns.
@@ -867,6 +890,7 @@ class Sidecar {
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<bool> store_refuses_{false};
+  std::atomic<bool> store_fails_{false};
   std::string store_trouble_{};
   // Health is asked before the loop turns for the first time, and a start is no standstill.
   std::atomic<std::int64_t> last_turn_{std::chrono::steady_clock::now().time_since_epoch().count()};

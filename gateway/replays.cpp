@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "budget/price.h"
 #include "gateway/awaited.h"
 
 namespace gateway {
@@ -80,8 +81,18 @@ struct Found {
   std::optional<ledger::LetterDetail> letter{};
   std::shared_ptr<const ledger::KeptRequest> request{};
   std::shared_ptr<const ledger::KeptRequest> original{};  // Where that was edited.
-  std::string why{};  // Not empty: it could not be read.
+  std::int64_t bought = 0;  // What the call has cost that resolved it.
+  std::string why{};        // Not empty: it could not be read.
 };
+
+std::int64_t cost_in(ledger::Books& books, const std::string& call_id) {
+  const auto call = books.call(call_id, {});
+  if (!call) return 0;
+  const Json json = Json::parse(*call, nullptr, false);
+  if (!json.is_object() || !json.contains("cost_usd") || !json.at("cost_usd").is_string()) return 0;
+  const auto cost = budget::parse_usd(json.at("cost_usd").get<std::string>());
+  return cost ? cost->value : 0;
+}
 
 }  // namespace
 
@@ -131,6 +142,8 @@ struct Replays::Going {
   int refused_in_a_row = 0;
   TimePoint not_before = TimePoint::min();
   std::string stop{};  // Why nothing more is sent.
+  std::int64_t dearest = 0;                                // What one letter has cost at most.
+  std::map<std::string, std::pair<std::string, std::string>> ways{};  // Letters under way: upstream and model.
   std::vector<ledger::ReplayItem> again{};  // Refused for a while.
   std::set<Signal*> under_way{};
   std::int64_t flying = 0;  // Those and the ones that are about to be.
@@ -253,9 +266,19 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
       continue;
     }
     if (going->stop.empty()) going->stop = why_to_stop(going->limits, going->sums);
+    if (going->stop.empty()) {
+      if (const std::string trouble = doors_.store_trouble(); !trouble.empty())
+        going->stop = "the store cannot keep what would be bought: " + trouble;
+    }
+    for (const auto& [letter, way] : going->ways) {
+      if (!going->stop.empty() || !doors_.breaker_open(way.first, way.second)) continue;
+      going->stop = "the breaker of " + way.first + " is open for " + way.second;
+      // They wait for its probe; as in a drain they give up, and are as they were.
+      for (Signal* signal : going->under_way) signal->drain();
+    }
     if (!going->stop.empty()) {
       if (going->flying > 0) {
-        co_await runtime_.wait(going->bell, TimePoint::max());
+        co_await runtime_.wait(going->bell, runtime_.now() + kAskAgain);
         continue;
       }
       co_await finish(going, ReplayState::Stopped, going->stop);
@@ -300,7 +323,7 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
     }
     if (next.empty()) {
       if (going->flying > 0) {
-        co_await runtime_.wait(going->bell, TimePoint::max());
+        co_await runtime_.wait(going->bell, runtime_.now() + kAskAgain);
         continue;
       }
       co_await finish(going, ReplayState::Done, {});
@@ -308,8 +331,12 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
     }
     const std::int64_t flying = going->flying;
     const bool canary_out = !going->sums.canary_passed && sent + flying >= going->limits.canary;
-    if (canary_out || flying >= going->limits.concurrency) {
-      co_await runtime_.wait(going->bell, TimePoint::max());
+    const bool money_out = going->limits.max_cost_nano && flying > 0 &&
+                           (going->dearest == 0 || going->sums.cost_nano + (flying + 1) * going->dearest >
+                                                       *going->limits.max_cost_nano);
+    if (canary_out || money_out || flying >= going->limits.concurrency) {
+      // Breaker and store are looked at meanwhile.
+      co_await runtime_.wait(going->bell, runtime_.now() + kAskAgain);
       continue;
     }
     if (const TimePoint until = std::max(not_before, going->not_before); runtime_.now() < until) {
@@ -340,6 +367,7 @@ void Replays::settle(Going& going, ledger::ReplayItem item) {
   if (item.state == ItemState::Resolved) ++going.sums.resolved;
   if (item.state == ItemState::DeadAgain) ++going.sums.dead_again;
   going.sums.cost_nano += item.cost_nano;
+  going.dearest = std::max(going.dearest, item.cost_nano);
   if (item.state != ItemState::Waiting) doors_.item(item.state);
   store_.replay_item(going.id, std::move(item));
 }
@@ -368,6 +396,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       if (!detail || !request || !original) {
         found.why = !detail ? detail.error() : !request ? request.error() : original.error();
       } else {
+        if (*detail && (*detail)->line.state == "resolved") found.bought = cost_in(books, (*detail)->steps.back().call_id);
         found.letter = std::move(*detail);
         found.request = std::move(*request);
         if (revision > 0) found.original = std::move(*original);
@@ -388,6 +417,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       // By ourselves, right before the process ended.
       item.state = ItemState::Resolved;
       item.call_id = found->letter->steps.back().call_id;
+      item.cost_nano = found->bought;
     } else if (found->letter->line.state != "open") {
       skip(found->letter->line.state + " meanwhile");
     } else if (!found->request) {
@@ -407,12 +437,16 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       auto terms = std::make_shared<LetterTerms>();
       terms->version = line.version;
       errand.letter = std::move(terms);
+      going->ways[item.letter] = {line.upstream, line.model};
       Nobody nobody;
       auto record = co_await front_.run_errand(std::move(errand), nobody, signal);
       if (!record) {
         skip(record.error().code + ": " + record.error().message);
       } else {
+        going->ways.erase(item.letter);
         item.call_id = record->id;
+        // Until it is kept it would be bought again; so not many may be in that state.
+        if (record->commit_late) going->not_before = runtime_.now() + kAskAgain;
         item.cost_nano += cost_of(*record);
         const Class cls = record->cls;
         item.why = classifier::name_of(cls);

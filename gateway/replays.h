@@ -11,7 +11,9 @@
 //   a queue or a limit is full                          tries it again behind the others, more and more slowly; stops
 //                                                       after ten of that in a row
 //   a letter is refused for a reason of its own         leaves it out (its model has no price, its key is in use)
-//   its money is spent (max_cost_usd)                   stops
+//   its money is spent (max_cost_usd)                   stops; what is under way counts as dear as the dearest so far,
+//                                                       and until one has a price they go one by one
+//   the store refuses                                   stops: an answer that cannot be kept would be bought again
 //   paused, cancelled                                   sends no more; what is under way comes to its end
 //   drain, kill -9                                      goes on by itself when callgate is there again
 //   all are done                                        is done
@@ -55,7 +57,11 @@ class Replays {
  public:
   struct Doors {
     std::function<void(const ledger::Replay& replay)> moved{};          // Started, stopped, done: for log and metrics.
-    std::function<void(ledger::ItemState state)> item{};                // One has come to its end.
+    std::function<void(ledger::ItemState state)> item{};  // One has come to its end.
+    /// Why nothing that is bought now could be kept; empty: it can.
+    std::function<std::string()> store_trouble{};
+    /// An upstream's breaker is open for a model.
+    std::function<bool(const std::string& upstream, const std::string& model)> breaker_open{};
   };
   Replays(Runtime& runtime, asio::io_context& io, ledger::Store& store, Front& front, Doors doors);
   ~Replays();

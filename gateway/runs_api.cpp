@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "budget/price.h"
+#include "classifier/json_depth.h"
 #include "gateway/answer_headers.h"
 #include "gateway/awaited.h"
 #include "gateway/call_id.h"
@@ -93,7 +94,9 @@ Json result_of(const ledger::StoredAnswer& answer) {
   Json result = {{"status", answer.status}, {"headers", std::move(headers)}};
   if (answer.body.size() > kMostInline) {
     result["body_bytes"] = answer.body.size();
-  } else if (Json body = Json::parse(answer.body, nullptr, false); !body.is_discarded()) {
+  } else if (Json body = classifier::is_shallow(answer.body) ? Json::parse(answer.body, nullptr, false)
+                                                            : Json(Json::value_t::discarded);
+             !body.is_discarded()) {
     result["body"] = std::move(body);
   } else {
     // What is no UTF-8 cannot be a text.

@@ -107,6 +107,10 @@ class Ledger {
   virtual ~Ledger() = default;
   /// Was this job seen before? A claim of ours lasts until the call's end().
   virtual task<ledger::ClaimAnswer> claim(ledger::ClaimAsk ask) = 0;
+  /// Of a job that was certainly never seen the answer is known before it is asked. True: its claim is handed over,
+  /// and whatever is told of the call later is written behind it; the call's end() says it again
+  /// (OnceOutcome::unclaimed), should it have been given up. False: claim() must be asked.
+  [[nodiscard]] virtual bool claim_ahead(const ledger::ClaimAsk& ask) = 0;
   /// What is stored under it is not wanted any more, or the claim is given up without a call.
   virtual void forget_claim(const ledger::Digest& scope, const std::string& call_id) = 0;
   /// Returns once the row is handed over; if it is to be durable, once it is committed.

@@ -196,4 +196,20 @@ SqlBooks::Answer<std::vector<KeyRow>> SqlBooks::keys(std::string_view key, std::
   });
 }
 
+/// By rowid: the table is read in the order in which it lies on disk, and bodies are not touched.
+SqlBooks::Answer<std::vector<ScopeRow>> SqlBooks::scopes(std::int64_t after, std::size_t most) {
+  return asked<std::vector<ScopeRow>>([&] {
+    std::vector<ScopeRow> rows;
+    Statement row{db_, "SELECT rowid, scope, expires_ms FROM idempotency WHERE rowid > ? ORDER BY rowid LIMIT ?"};
+    for (row.bind(1, after).bind(2, limit_of(most)); row.step();) {
+      ScopeRow& one = rows.emplace_back();
+      one.row = row.number(0);
+      const std::string_view scope = row.blob(1);
+      std::copy_n(scope.begin(), std::min(scope.size(), one.scope.size()), one.scope.begin());
+      one.expires_ms = row.maybe_number(2);
+    }
+    return rows;
+  });
+}
+
 }  // namespace ledger

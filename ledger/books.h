@@ -158,6 +158,13 @@ struct KeyRow {
   std::optional<std::int64_t> cost_nano{};
 };
 
+/// What stands in the table `idempotency`, of every state.
+struct ScopeRow {
+  std::int64_t row = 0;
+  Digest scope{};
+  std::optional<std::int64_t> expires_ms{};  // Nothing: claimed.
+};
+
 /// Read-only. A call may fail (a disk that is away): the text says why. Each question is a snapshot of its own; long
 /// ones are read in pages.
 class Books {
@@ -220,6 +227,8 @@ class Books {
 
   [[nodiscard]] virtual Answer<std::vector<KeyRow>> keys(std::string_view key, std::string_view tenant,
                                                          std::size_t most) = 0;
+  /// By ScopeRow::row, those after `after` (0: from the first). A row that comes between two pages may be in none.
+  [[nodiscard]] virtual Answer<std::vector<ScopeRow>> scopes(std::int64_t after, std::size_t most) = 0;
 };
 
 /// By which payloads are opened (ledger/seal.h); 32 bytes each. Never to be logged or told. Empty: what is encrypted

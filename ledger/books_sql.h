@@ -56,6 +56,7 @@ class SqlBooks final : public Books {
   Answer<std::vector<WebhookRow>> webhooks_due(std::int64_t now_ms, std::size_t most) override;
 
   Answer<std::vector<KeyRow>> keys(std::string_view key, std::string_view tenant, std::size_t most) override;
+  Answer<std::vector<ScopeRow>> scopes(std::int64_t after, std::size_t most) override;
 
  private:
   std::unique_ptr<Database> own_{};

@@ -78,6 +78,14 @@ const std::string* Claims::in_memory(const Digest& scope) const {
   return kept == bodies_.end() ? nullptr : &kept->second;
 }
 
+bool Claims::holds(const Digest& scope, const std::string& call_id) const {
+  const auto change =
+      std::find_if(changes_.rbegin(), changes_.rend(), [&](const Change& c) { return c.scope == scope; });
+  if (change != changes_.rend()) return change->held && change->held->call_id == call_id;
+  const auto held = held_.find(scope);
+  return held != held_.end() && held->second.call_id == call_id;
+}
+
 std::expected<StoredAnswer, std::string> Claims::read(const Digest& scope, const std::string& call_id) {
   if (const std::string* body = in_memory(scope)) return unpack(*body);
   body_.bind_blob(1, bytes_of(scope));
@@ -198,7 +206,7 @@ std::string Claims::as_stored(const OnceOutcome& once) const {
 }
 
 void Claims::end(const OnceOutcome& once, const std::string& as_stored, std::int64_t now_ms) {
-  if (once.unclaimed) {
+  if (once.unclaimed && once.answer && !holds(once.scope, once.call_id)) {
     const ClaimAnswer::Kind kind = ask(*once.unclaimed).kind;
     if (kind != ClaimAnswer::Kind::Ours && kind != ClaimAnswer::Kind::Unknown) return;
   }

@@ -75,6 +75,7 @@ class Claims {
   };
   std::expected<StoredAnswer, std::string> read(const Digest& scope, const std::string& call_id);
   const std::string* in_memory(const Digest& scope) const;
+  bool holds(const Digest& scope, const std::string& call_id) const;
   ClaimAnswer take(const ClaimAsk& ask, ClaimAnswer::Kind kind, std::string earlier);
   void count_out();  // The row that select_ stands on.
 

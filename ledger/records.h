@@ -183,7 +183,8 @@ struct OnceOutcome {
   std::string call_id{};                         // Whose claim it is: a claim that was taken over is left alone.
   std::shared_ptr<const StoredAnswer> answer{};  // Null: the claim is given up, the next one begins anew.
   bool give_once = false;                        // The answer is for the next identical request alone.
-  /// The store could not be asked before the call: it is with its end, unless the job was done elsewhere meanwhile.
+  /// The store could not be asked before the call, or its answer was not awaited: where it holds no such claim it is
+  /// asked with the call's end, unless the job was done elsewhere meanwhile.
   std::optional<ClaimAsk> unclaimed{};
 };
 

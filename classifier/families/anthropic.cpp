@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "classifier/json_depth.h"
 #include "classifier/walk.h"
 
 namespace classifier::families {
@@ -205,7 +206,7 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
 
 /// Its own form is the document as it stands: {"type":"error","error":{"type","message"}}.
 std::string error_document(std::string_view event, const SaidError& said) {
-  const Json json = Json::parse(event, nullptr, false);
+  const Json json = is_shallow(event) ? Json::parse(event, nullptr, false) : Json();
   const bool has_object = json.is_object() && json.contains("error") && json["error"].is_object();
   const Json error = has_object ? json["error"] : Json::object();
   const auto is_text = [&](const char* key) { return error.contains(key) && error[key].is_string(); };

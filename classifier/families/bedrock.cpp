@@ -12,6 +12,7 @@
 #include "classifier/base64.h"
 #include "classifier/families/anthropic.h"
 #include "classifier/families/openai.h"
+#include "classifier/json_depth.h"
 #include "classifier/walk.h"
 
 namespace classifier::families {
@@ -327,7 +328,7 @@ bool read_chunk(std::string_view, PaddedJson json, Reading& into) {
 
 /// {"__type","message"}: SDKs look there for the type if no header names it.
 std::string error_document(std::string_view event, const SaidError& said) {
-  const Json json = Json::parse(event, nullptr, false);
+  const Json json = is_shallow(event) ? Json::parse(event, nullptr, false) : Json();
   std::string type;
   if (json.is_object() && json.contains("__type") && json["__type"].is_string()) type = json["__type"];
   // In a stream its first letter is a small one.

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "classifier/json_depth.h"
 #include "classifier/walk.h"
 
 namespace classifier::families {
@@ -182,7 +183,7 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) {
 
 /// {"id","message"}.
 std::string error_document(std::string_view event, const SaidError& said) {
-  const Json json = Json::parse(event, nullptr, false);
+  const Json json = is_shallow(event) ? Json::parse(event, nullptr, false) : Json();
   const bool own = json.is_object() && json.contains("message") && json["message"].is_string();
   if (own && !json.contains("error") && !json.contains("code")) return std::string{event};
   Json made;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "classifier/families/openai.h"
+#include "classifier/json_depth.h"
 #include "classifier/walk.h"
 
 namespace classifier::families {
@@ -190,7 +191,7 @@ bool read_event(std::string_view, PaddedJson json, Reading& into) { return read_
 
 /// Its own form is the document as it stands: {"error":{"code","message","status"}}.
 std::string error_document(std::string_view event, const SaidError& said) {
-  Json json = Json::parse(event, nullptr, false);
+  Json json = is_shallow(event) ? Json::parse(event, nullptr, false) : Json();
   if (json.is_array()) {
     const auto error =
         std::ranges::find_if(json, [](const Json& one) { return one.is_object() && one.contains("error"); });

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "classifier/json_depth.h"
 #include "classifier/walk.h"
 
 namespace classifier::families {
@@ -68,7 +69,7 @@ bool read_answer(PaddedJson json, Reading& into) {
 
 /// {"error":"text"}: its clients take nothing else for a message.
 std::string error_document(std::string_view event, const SaidError& said) {
-  const Json json = Json::parse(event, nullptr, false);
+  const Json json = is_shallow(event) ? Json::parse(event, nullptr, false) : Json();
   if (json.is_object() && json.contains("error") && json["error"].is_string()) return std::string{event};
   return Json{{"error", said.message}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "classifier/json_depth.h"
 #include "classifier/walk.h"
 
 namespace classifier::families {
@@ -420,7 +421,7 @@ const Json* error_object(const Json& json) {
 
 /// SDKs take a body under any other key than "error" for no body, and read message, type, param and code there.
 std::string error_document(std::string_view event, const SaidError& said) {
-  const Json json = Json::parse(event, nullptr, false);
+  const Json json = is_shallow(event) ? Json::parse(event, nullptr, false) : Json();
   Json inner;
   if (const Json* const error = error_object(json)) {
     inner = *error;

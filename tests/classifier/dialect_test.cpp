@@ -27,6 +27,44 @@ TEST(Dialects, are_listed_and_found_by_name) {
   EXPECT_EQ(classifier::find_dialect("nobody"), nullptr);
 }
 
+// A reader that follows every level runs out of stack, and a provider's answer must not end the process.
+TEST(Dialects, what_is_nested_too_deeply_is_read_as_text) {
+  constexpr std::size_t kDeep = 200'000;
+  std::string objects;
+  for (std::size_t i = 0; i < kDeep; ++i) objects += R"({"error":)";
+  objects += "1" + std::string(kDeep, '}');
+  const std::string arrays = std::string(kDeep, '[') + std::string(kDeep, ']');
+  const std::string documents[] = {arrays,
+                                   objects,
+                                   R"({"error":)" + arrays + "}",
+                                   R"({"type":"error","error":{"message":"x","details":)" + arrays + "}}",
+                                   Json{{"error", {{"message", arrays}}}}.dump(),
+                                   "data: " + objects + "\n\n"};
+  for (const Dialect* dialect : classifier::dialects()) {
+    for (const std::string& document : documents) {
+      const std::string body = document + std::string(classifier::kBodyPadding, ' ');
+      const Endpoint endpoint = dialect->endpoint("POST", "/v1/chat/completions");
+      const classifier::Headers headers{{"content-type", "application/json"}};
+      for (const int status : {200, 400, 429, 500}) {
+        classifier::ProviderAnswer answer;
+        answer.status = status;
+        answer.headers = &headers;
+        answer.body = std::string_view{body}.substr(0, document.size());
+        const classifier::Verdict verdict = dialect->judge(endpoint, answer);
+        EXPECT_TRUE(status == 200 || verdict.cls != Class::None) << dialect->name() << ' ' << status;
+      }
+      const classifier::RequestFacts facts =
+          dialect->read_request(endpoint, "/v1/chat/completions", "", std::string_view{body}.substr(0, document.size()));
+      const classifier::Headers head{{"content-type", "text/event-stream"}};
+      const auto reader = dialect->stream_reader(endpoint, facts, head, false);
+      if (reader) {
+        reader->feed("data: " + document + "\n\n");
+        (void)reader->finish(std::nullopt);
+      }
+    }
+  }
+}
+
 TEST(Endpoint, is_known_by_its_path_with_and_without_a_version) {
   const struct {
     std::string_view dialect;

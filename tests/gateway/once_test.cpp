@@ -1091,6 +1091,87 @@ TEST(Once, without_a_store_memory_does_what_it_can) {
   }
 }
 
+TEST(Once, a_job_that_is_certainly_new_waits_for_no_answer_to_its_claim) {
+  World w;
+  w.ledger.claims_ahead = true;
+  w.ledger.claim_takes = 30s;
+  Client& first = w.ask({.key = "k"});
+  Client& twin = w.ask({.key = "k"}, 500ms);
+  Client& later = w.ask({.key = "k"}, 60s);
+  w.run();
+  w.expect_rest();
+  EXPECT_EQ(w.ledger.ahead, 1);
+  EXPECT_EQ(w.ledger.claims, 1) << "the later one asks";
+  ASSERT_EQ(w.upstream.started.size(), 1u);
+  EXPECT_EQ(first.caller.bytes, kWhole);
+  EXPECT_EQ(first.header("callgate-idempotency"), "stored");
+  EXPECT_LT(first.caller.ended_at, w.at(30s));
+  EXPECT_EQ(twin.header("callgate-idempotency"), "joined");
+  EXPECT_EQ(later.header("callgate-idempotency"), "replayed");
+}
+
+TEST(Once, a_failure_gives_up_a_claim_that_went_ahead_and_the_next_one_asks) {
+  World w;
+  w.ledger.claims_ahead = true;
+  int number = 0;
+  w.upstream.plan_for = [&](const Outbound&) { return ++number == 1 ? unary(400, "{}") : unary(200, kWhole); };
+  Client& first = w.ask({.key = "k"});
+  Client& second = w.ask({.key = "k"}, 60s);
+  w.run();
+  w.expect_rest();
+  EXPECT_EQ(first.caller.head.status, 400);
+  EXPECT_EQ(w.counted["released"], 1);
+  EXPECT_EQ(second.caller.bytes, kWhole);
+  EXPECT_EQ(w.ledger.ahead, 1);
+  EXPECT_EQ(w.ledger.claims, 1);
+}
+
+TEST(Once, a_claim_that_went_ahead_and_was_given_up_is_said_again_with_the_end) {
+  for (const bool undelivered : {false, true}) {
+    SCOPED_TRACE(undelivered);
+    World w;
+    w.ledger.claims_ahead = w.ledger.loses_ahead = true;
+    const Asked asked = undelivered ? Asked{.run_id = "run"} : Asked{.key = "k"};
+    Client& first = w.ask(asked);
+    if (undelivered) w.leaves(first, 500ms);
+    Client& later = w.ask(asked, 60s);
+    w.run();
+    w.expect_rest();
+    ASSERT_EQ(w.ledger.ahead, 1);
+    EXPECT_EQ(w.upstream.started.size(), 1u);
+    EXPECT_EQ(later.caller.bytes, kWhole);
+    EXPECT_EQ(later.header("callgate-idempotency"), "replayed");
+  }
+}
+
+TEST(Once, where_the_ending_is_lost_too_memory_does_what_it_can) {
+  World w;
+  w.ledger.claims_ahead = w.ledger.loses_ahead = true;
+  w.ledger.loses_answers = true;
+  w.held_on_purpose = true;
+  w.ask({.key = "k"});
+  Client& later = w.ask({.key = "k"}, 60s);
+  w.run();
+  EXPECT_EQ(w.upstream.started.size(), 1u);
+  EXPECT_EQ(later.caller.bytes, kWhole);
+}
+
+TEST(Once, who_would_rather_fail_than_pay_twice_waits_for_the_store) {
+  using OnUnknown = Config::Idempotency::OnUnknown;
+  for (const bool refuse : {false, true}) {
+    Config::Idempotency options;
+    options.on_unknown = refuse ? OnUnknown::Rerun : OnUnknown::Fail;
+    World w{options};
+    w.once->configure(options, refuse);
+    w.ledger.claims_ahead = true;
+    w.ask({.key = "k"});
+    w.run();
+    w.expect_rest();
+    EXPECT_EQ(w.ledger.ahead, 0);
+    EXPECT_EQ(w.ledger.claims, 1);
+  }
+}
+
 TEST(Once, an_unknown_outcome_that_is_not_to_be_repeated_is_told_again_until_somebody_says_fresh) {
   Config::Idempotency options;
   options.on_unknown = Config::Idempotency::OnUnknown::Fail;
@@ -1148,6 +1229,8 @@ TEST(Once, holds_its_promises_under_any_schedule) {
     World w{options};
     w.ledger.end_takes = 1ms * up_to(300);
     w.ledger.claim_takes = 1ms * up_to(300);
+    w.ledger.claims_ahead = seed % 2 == 0;
+    w.ledger.loses_ahead = seed % 4 == 0;
     const bool streamed = up_to(2) == 0;
     w.upstream.plan_for = [&](const Outbound&) -> SimPlan {
       if (up_to(4) == 0) return unary(503, kBusy);

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string>
 
-#include "gateway/json_depth.h"
+#include "classifier/json_depth.h"
 #include "gateway/json_edit.h"
 #include "gateway/letters.h"
 
@@ -94,11 +94,11 @@ TEST(EditJson, says_which_pointer_leads_nowhere) {
 }
 
 TEST(JsonDepth, counts_brackets_outside_of_strings) {
-  EXPECT_TRUE(is_shallow(R"({"a":[1,{"b":"[[[[{{{{"}]})", 3));
-  EXPECT_FALSE(is_shallow(R"({"a":[1,{"b":1}]})", 2));
-  EXPECT_TRUE(is_shallow(R"(["\\","\"[[["])", 1));
-  EXPECT_FALSE(is_shallow(std::string(500'000, '[')));
-  EXPECT_TRUE(is_shallow(std::string(500'000, ']')));
+  EXPECT_TRUE(classifier::is_shallow(R"({"a":[1,{"b":"[[[[{{{{"}]})", 3));
+  EXPECT_FALSE(classifier::is_shallow(R"({"a":[1,{"b":1}]})", 2));
+  EXPECT_TRUE(classifier::is_shallow(R"(["\\","\"[[["])", 1));
+  EXPECT_FALSE(classifier::is_shallow(std::string(500'000, '[')));
+  EXPECT_TRUE(classifier::is_shallow(std::string(500'000, ']')));
 }
 
 TEST(EditJson, does_not_follow_what_is_too_deep) {

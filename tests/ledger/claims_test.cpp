@@ -89,6 +89,53 @@ TEST_P(ClaimsTest, another_body_under_the_same_key_is_told) {
   EXPECT_EQ(ask(1, 4).kind, Kind::Stored);
 }
 
+TEST_P(ClaimsTest, an_end_that_brings_its_claim_along_is_stored_whether_or_not_the_store_holds_it) {
+  for (const bool claims_first : {true, false}) {
+    SCOPED_TRACE(claims_first);
+    const int scope = claims_first ? 1 : 2;
+    ledger::OnceOutcome once = outcome(scope, scope, answer());
+    once.unclaimed = asking(scope, clock_, scope);
+    if (claims_first) store_->claim(*once.unclaimed, {});  // Not awaited: it may be of the same transaction.
+    ASSERT_EQ(ended(*store_, answered(scope), once), Written::Committed);
+    const ClaimAnswer stored = ask(scope, 10 + scope);
+    ASSERT_EQ(stored.kind, Kind::Stored);
+    EXPECT_EQ(stored.call_id, id_of(scope));
+  }
+  // Another's answer is left alone, and a failure leaves nothing behind.
+  ledger::OnceOutcome late = outcome(1, 5, answer("another"));
+  late.unclaimed = asking(1, clock_, 5);
+  ASSERT_EQ(ended(*store_, answered(5), late), Written::Committed);
+  EXPECT_EQ(ask(1, 20).answer->body, "the answer");
+  ledger::OnceOutcome failed = outcome(3, 6, nullptr);
+  failed.unclaimed = asking(3, clock_, 6);
+  ASSERT_EQ(ended(*store_, answered(6), failed), Written::Committed);
+  EXPECT_EQ(ask(3, 21).kind, Kind::Ours);
+}
+
+TEST_P(ClaimsTest, all_scopes_are_told_in_pages) {
+  for (int i = 1; i <= 7; ++i) ASSERT_EQ(ask(i, i).kind, Kind::Ours);
+  ASSERT_EQ(ended(*store_, answered(7), outcome(7, 7, answer())), Written::Committed);
+  Told<std::vector<ledger::ScopeRow>> told;
+  store_->read([tell = told.teller()](ledger::Books& books) {
+    std::vector<ledger::ScopeRow> all;
+    for (std::int64_t after = 0;;) {
+      const auto page = books.scopes(after, 3);
+      if (!page || page->empty()) break;
+      all.insert(all.end(), page->begin(), page->end());
+      after = page->back().row;
+    }
+    tell(std::move(all));
+  });
+  const auto all = told.wait();
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 7u);
+  for (int i = 1; i <= 7; ++i) {
+    const ledger::ScopeRow& row = (*all)[static_cast<std::size_t>(i - 1)];
+    EXPECT_EQ(row.scope, digest(i));
+    EXPECT_EQ(row.expires_ms.has_value(), i == 7);
+  }
+}
+
 TEST_P(ClaimsTest, a_failure_gives_the_claim_up) {
   ASSERT_EQ(ask(1, 1).kind, Kind::Ours);
   ASSERT_EQ(ended(*store_, answered(1), outcome(1, 1, nullptr)), Written::Committed);

@@ -86,5 +86,29 @@ TEST(Pack, an_answer_comes_out_as_it_went_in_and_cut_bytes_are_told) {
   }
 }
 
+TEST(Pack, little_is_not_deflated_and_its_cut_is_told_all_the_same) {
+  ledger::StoredAnswer answer;
+  answer.headers = {{"A", "1"}};
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{1'023}, std::size_t{1'024}}) {
+    SCOPED_TRACE(size);
+    answer.body = std::string(size, 'x');
+    const std::string packed = ledger::pack(answer);
+    EXPECT_EQ(packed.size() > size, size < 1'024);
+    const auto unpacked = ledger::unpack(packed);
+    ASSERT_TRUE(unpacked);
+    EXPECT_EQ(unpacked->headers, answer.headers);
+    EXPECT_EQ(unpacked->body, answer.body);
+    for (std::size_t cut = 0; cut < packed.size(); ++cut) EXPECT_FALSE(ledger::unpack(packed.substr(0, cut))) << cut;
+    if (size < 1'024) {
+      EXPECT_FALSE(ledger::unpack(packed + "x"));
+    }
+  }
+  ledger::KeptRequest request{.method = "POST", .target = "/x", .headers = answer.headers, .body = "hi"};
+  const auto back = ledger::unpack_request(ledger::pack(request));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->target, "/x");
+  EXPECT_EQ(back->body, "hi");
+}
+
 }  // namespace
 }  // namespace store_test

@@ -212,6 +212,7 @@ class SimLedger final : public gateway::Ledger {
   gateway::task<ledger::ClaimAnswer> claim(ledger::ClaimAsk ask) override {
     if (throws_on_claim) throw std::runtime_error("claim is broken");
     ++claims;
+    known.insert(ask.scope);
     const gateway::TimePoint until = runtime_.now() + claim_takes;
     gateway::Signal pause{runtime_.io()};
     while (runtime_.now() < until) co_await runtime_.wait(pause, until);
@@ -238,6 +239,13 @@ class SimLedger final : public gateway::Ledger {
     }
     job = {ask.fingerprint, ask.call_id, ask.now + ask.lease, false, false, nullptr};
     co_return answer;
+  }
+  bool claim_ahead(const ledger::ClaimAsk& ask) override {
+    if (throws_on_claim) throw std::runtime_error("claim is broken");
+    if (!claims_ahead || jobs.contains(ask.scope) || !known.insert(ask.scope).second) return false;
+    ++ahead;
+    if (!loses_ahead) jobs[ask.scope] = {ask.fingerprint, ask.call_id, ask.now + ask.lease, false, false, nullptr};
+    return true;
   }
   void forget_claim(const ledger::Digest& scope, const std::string& call_id) override {
     forgotten.push_back(call_id);
@@ -266,6 +274,10 @@ class SimLedger final : public gateway::Ledger {
       co_return false;
     }
     if (once) {
+      if (once->unclaimed && once->answer && !claim_answer) {
+        const ledger::ClaimAsk& ask = *once->unclaimed;
+        jobs.try_emplace(once->scope, Job{ask.fingerprint, ask.call_id, ask.now + ask.lease, false, false, nullptr});
+      }
       const auto at = jobs.find(once->scope);
       if (at != jobs.end() && at->second.call_id == once->call_id) {
         at->second.answer = once->answer;
@@ -294,6 +306,10 @@ class SimLedger final : public gateway::Ledger {
   std::map<ledger::Digest, Job> jobs{};
   std::optional<ledger::ClaimAnswer> claim_answer{};  // Given: instead of what `jobs` say.
   int claims = 0;
+  bool claims_ahead = false;  // What was never asked for is claimed without waiting, …
+  bool loses_ahead = false;   // … which the store then gives up.
+  int ahead = 0;
+  std::set<ledger::Digest> known{};
   std::chrono::milliseconds claim_takes{0};
   bool loses_answers = false;  // end() is never committed.
   std::vector<std::string> forgotten{};

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <string_view>
 
-namespace gateway {
+namespace classifier {
 
-inline constexpr std::size_t kJsonDepthMax = 200;  // As json_tree.h.
+/// No provider and no SDK comes near it.
+inline constexpr std::size_t kJsonDepthMax = 200;
 
 /// Counts brackets outside of strings; what is no JSON may be called either.
 [[nodiscard]] constexpr bool is_shallow(std::string_view text, std::size_t most = kJsonDepthMax) {
@@ -26,4 +27,4 @@ inline constexpr std::size_t kJsonDepthMax = 200;  // As json_tree.h.
   return true;
 }
 
-}  // namespace gateway
+}  // namespace classifier
