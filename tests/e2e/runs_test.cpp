@@ -542,7 +542,7 @@ TEST(Runs, an_end_that_cannot_be_read_any_more_is_not_told_and_leaves_a_letter) 
   Lives lives{"store: {path: calls.db, payload_key: {file: payload-key}}\n"
               "webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n",
               {{"payload-key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"}}};
-  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": 503}])");
+  lives.provider.script(R"([{"match": {"path": "/hook/token"}, "answer": 503}])");
   const std::string id = lives.accepted("told", {{"webhook", lives.provider.url() + "/hook/token?sig=secret"}});
   EXPECT_EQ(lives.over(id).at("state"), "succeeded");
   EXPECT_EQ(lives.number("SELECT sum(instr(hex(webhook), hex('token'))) FROM runs"), 0);

@@ -85,6 +85,28 @@ TEST(OurHeaders, that_contradict_themselves_are_refused) {
   EXPECT_NE(ours.error().message.find("given twice"), std::string::npos);
 }
 
+TEST(OurHeaders, prefer_asks_for_a_run_and_is_not_an_error_whatever_it_says) {
+  const struct {
+    const char* value;
+    bool later;
+    std::chrono::milliseconds wait;
+  } kPreferences[] = {{"respond-async", true, 0ms},
+                      {"respond-async, wait=20", true, 20s},
+                      {"wait=20", false, 20s},
+                      {"return=minimal", false, 0ms},
+                      {"respond-async, wait=soon", true, 0ms}};
+  for (const auto& one : kPreferences) {
+    SCOPED_TRACE(one.value);
+    Headers headers = {{"Prefer", one.value}};
+    const auto ours = take_our_headers(headers, kNow);
+    ASSERT_TRUE(ours.has_value());
+    EXPECT_EQ(ours->respond_async, one.later);
+    if (one.later) {
+      EXPECT_EQ(ours->wait, one.wait);
+    }
+  }
+}
+
 TEST(OurHeaders, that_cannot_be_read_are_named_with_their_mend) {
   const std::pair<classifier::Header, const char*> bad[] = {
       {{"Callgate-Lane", "fast"}, "interactive, bulk or backfill"},

@@ -121,7 +121,6 @@ class RunsTest : public testing::Test {
   std::unique_ptr<Runs> runs_{};
   std::function<task<Played>(Errand, Caller&, Signal&)> play_{};
   int plays_ = 0;
-  Signal door_{io_};
   int answered_ = 0;
   int wanted_ = 0;
 };
@@ -174,7 +173,8 @@ TEST_F(RunsTest, answers_are_bounded_each_and_together_and_why_says_so) {
       const std::string body(size, 'x');
       co_await caller.answer(std::move(head), body);
       ++answered_;
-      while (answered_ < wanted_) co_await runtime_.wait(door_, runtime_.now() + 5ms);
+      Signal bell{io_};
+      while (answered_ < wanted_) co_await runtime_.wait(bell, runtime_.now() + 5ms);
       co_return ended_as(Outcome::Answered, classifier::Class::None);
     };
   };
