@@ -168,7 +168,8 @@ int cancel(const Arguments& arguments, Terminal& terminal) {
 }
 
 int pause(const Arguments& arguments, Terminal& terminal) {
-  if (arguments.words.size() != 2) return misuse("pause", "needs tenant, lane, upstream or queue, and its name", terminal);
+  if (arguments.words.size() != 2)
+    return misuse("pause", "needs tenant, lane, upstream or queue, and its name", terminal);
   std::string ms;
   if (arguments.has("--for")) {
     const auto time = gateway::read_duration(arguments.get("--for"));
@@ -184,7 +185,8 @@ int pause(const Arguments& arguments, Terminal& terminal) {
 }
 
 int resume(const Arguments& arguments, Terminal& terminal) {
-  if (arguments.words.size() != 2) return misuse("resume", "needs tenant, lane, upstream or queue, and its name", terminal);
+  if (arguments.words.size() != 2)
+    return misuse("resume", "needs tenant, lane, upstream or queue, and its name", terminal);
   return ask("resume",
              "POST",
              "/v1/resume" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}}),

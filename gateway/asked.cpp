@@ -36,7 +36,8 @@ std::int64_t Asked::time(const char* name, std::int64_t otherwise) {
   const std::string value = take(name);
   if (value.empty()) return otherwise;
   const auto ms = read_since(value, now_);
-  if (!ms) wrong(std::string{name} + " must be a time such as 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago");
+  if (!ms)
+    wrong(std::string{name} + " must be a time such as 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago");
   return ms.value_or(otherwise);
 }
 
@@ -56,7 +57,8 @@ double Asked::real(const char* name, double otherwise, double least, double most
   double number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc{} || end != value.data() + value.size() || !(number > least && number <= most))
-    wrong(std::string{name} + " must be a number above " + std::to_string(least) + ", at most " + std::to_string(most));
+    wrong(std::string{name} + " must be a number above " + std::to_string(least) + ", at most " +
+          std::to_string(most));
   return number;
 }
 

@@ -94,7 +94,8 @@ struct RunHold {
   bool ended = false;      // Its end went to the ledger with that call's.
   Signal* bell = nullptr;  // Rung when that is over.
   /// What becomes of it, by how its call has ended; `answer` may be null.
-  std::function<ledger::RunOutcome(const CallRecord& record, std::shared_ptr<const ledger::StoredAnswer> answer)> end{};
+  std::function<ledger::RunOutcome(const CallRecord& record, std::shared_ptr<const ledger::StoredAnswer> answer)>
+      end{};
 };
 
 /// Of a call that several callers may wait for: until when the most patient of them does. It moves as they come and
@@ -137,13 +138,13 @@ struct Call {
   const CallersPatience* patience = nullptr;
   [[nodiscard]] TimePoint ends_by() const { return patience ? patience->deadline : deadline; }
   [[nodiscard]] TimePoint answers_by() const { return patience ? patience->first_content_by : first_content_by; }
-  Keep* keep = nullptr;      // Null: it may happen twice.
+  Keep* keep = nullptr;  // Null: it may happen twice.
   /// What is written of it, should it fail for good; without a request, which is made of this call's. Null: nothing.
   std::shared_ptr<const LetterTerms> letter{};
-  std::shared_ptr<RunHold> run{};                  // Null: somebody waits for it.
-  std::optional<classifier::Edit> as_sent{};       // Makes the body again what the caller had sent.
-  std::optional<budget::RetryPolicy> retry{};      // By its queue's contract, instead of its lane's.
-  LiveCall* live = nullptr;  // Where it is told how far it has come; may be null.
+  std::shared_ptr<RunHold> run{};              // Null: somebody waits for it.
+  std::optional<classifier::Edit> as_sent{};   // Makes the body again what the caller had sent.
+  std::optional<budget::RetryPolicy> retry{};  // By its queue's contract, instead of its lane's.
+  LiveCall* live = nullptr;                    // Where it is told how far it has come; may be null.
 };
 
 /// What is known of it before its story begins.

@@ -1003,9 +1003,9 @@ constexpr Key kKeys[] = {
      .apply = put_queue<&Q::slo, &Q::Slo::success_ratio>},
     {.path = "queues.*.slo.complete_within",
      .type = Type::Duration,
-     .meaning =
-         "From a run's acceptance to its end; `callgate_runs_slo_complete_within_seconds` says it, beside the histogram "
-         "`callgate_run_duration_seconds`.",
+     .meaning = "From a run's acceptance to its end; `callgate_runs_slo_complete_within_seconds` says it, beside the "
+                "histogram "
+                "`callgate_run_duration_seconds`.",
      .range = between(kSecond, 30 * kDay),
      .example = "30m",
      .apply = put_queue<&Q::slo, &Q::Slo::complete_within>},

@@ -52,17 +52,15 @@ Json text(const std::string& value) { return value.empty() ? Json() : Json(value
 EndpointAnswer unreadable(const std::string& why) {
   return plain_problem(503, "The ledger cannot be read", why + "; /readyz says how the store is.");
 }
-EndpointAnswer no_answer() {
-  return plain_problem(503, "Busy", "The store did not answer in time; ask again.");
-}
+EndpointAnswer no_answer() { return plain_problem(503, "Busy", "The store did not answer in time; ask again."); }
 
 /// A question, asked where books may be read.
 template <typename T>
 std::expected<T, EndpointAnswer> read(const DeadSources& sources,
                                       std::function<ledger::Books::Answer<T>(ledger::Books&)> question) {
   auto answer = std::make_shared<std::optional<ledger::Books::Answer<T>>>();
-  const bool done =
-      sources.books([answer, question = std::move(question)](ledger::Books& books) { answer->emplace(question(books)); });
+  const bool done = sources.books(
+      [answer, question = std::move(question)](ledger::Books& books) { answer->emplace(question(books)); });
   if (!done || !*answer) return std::unexpected{no_answer()};
   if (!**answer) return std::unexpected{unreadable((*answer)->error())};
   return std::move(***answer);
@@ -233,7 +231,8 @@ Json json_of(const ledger::KeptRequest& request) {
   Json headers = Json::object();
   for (const classifier::Header& header : request.headers) headers[header.name] = header.value;
   // Deeper ones as text: who writes them out again needs a stack as deep.
-  const Json body = classifier::is_shallow(request.body) ? Json::parse(request.body, nullptr, false) : Json(Json::value_t::discarded);
+  const Json body = classifier::is_shallow(request.body) ? Json::parse(request.body, nullptr, false)
+                                                         : Json(Json::value_t::discarded);
   return {{"method", request.method},
           {"target", request.target},
           {"headers", std::move(headers)},
@@ -284,7 +283,8 @@ EndpointAnswer letter(const DeadSources& sources, const std::string& id, Asked a
   json["labels"] = labels.is_object() ? labels : Json();
   Json steps = Json::array();
   for (const ledger::LetterStep& step : (*found)->steps) {
-    Json one{{"at", time(step.at_ms)}, {"what", step.what}, {"call_id", text(step.call_id)}, {"class", text(step.cls)}};
+    Json one{
+        {"at", time(step.at_ms)}, {"what", step.what}, {"call_id", text(step.call_id)}, {"class", text(step.cls)}};
     const Json detail = Json::parse(step.detail, nullptr, false);
     if (detail.is_array())
       one["attempts"] = detail;
@@ -315,8 +315,8 @@ EndpointAnswer discard(const DeadSources& sources, Asked asked) {
     asked.wrong("must name a group, letters by id, a queue or a class");
   if (auto refused = asked.refusal()) return std::move(*refused);
   ledger::AuditRow act = audit(asked, "dead.discard", filter_json(ask).dump(), std::move(reason));
-  const auto count = write<std::int64_t>(
-      [&](auto done) { sources.store->discard_letters(ask, std::move(act), std::move(done)); });
+  const auto count =
+      write<std::int64_t>([&](auto done) { sources.store->discard_letters(ask, std::move(act), std::move(done)); });
   if (!count) return count.error();
   return json_answer({{"count", *count}});
 }
@@ -420,7 +420,8 @@ Json estimate(const DeadSources& sources, const Planned& plan, const Asked& aske
   ledger::SpendAsk ask;
   ask.by = {"model"};
   ask.since_ms = asked.week_ago();
-  auto lines = read<std::vector<ledger::SpendLine>>(sources, [ask](ledger::Books& books) { return books.spend(ask); });
+  auto lines =
+      read<std::vector<ledger::SpendLine>>(sources, [ask](ledger::Books& books) { return books.spend(ask); });
   std::int64_t input = 0, output = 0, cost = 0, unknown = 0;
   for (const auto& [model, count] : plan.by_model) {
     const ledger::SpendLine* like = nullptr;
@@ -515,8 +516,8 @@ EndpointAnswer plan(const DeadSources& sources, Asked asked) {
 EndpointAnswer no_replay() { return plain_problem(404, "Not found", "There is no such replay."); }
 
 std::expected<ledger::Replay, EndpointAnswer> one_replay(const DeadSources& sources, const std::string& id) {
-  auto found = read<std::optional<ledger::Replay>>(
-      sources, [id](ledger::Books& books) { return books.replay(id, {}); });
+  auto found =
+      read<std::optional<ledger::Replay>>(sources, [id](ledger::Books& books) { return books.replay(id, {}); });
   if (!found) return std::unexpected{std::move(found.error())};
   if (!*found) return std::unexpected{no_replay()};
   return std::move(**found);
@@ -551,7 +552,8 @@ std::optional<EndpointAnswer> changed(const DeadSources& sources, const ledger::
       if (now == revisions.end()) return stale("Letter " + item.letter + " is not open any more");
       if (now->second != item.revision) return stale("Letter " + item.letter + " has been edited");
     }
-    auto busy = read<std::vector<std::string>>(sources, [&](ledger::Books& books) { return books.in_replay(ask.ids); });
+    auto busy =
+        read<std::vector<std::string>>(sources, [&](ledger::Books& books) { return books.in_replay(ask.ids); });
     if (!busy) return std::move(busy.error());
     if (!busy->empty()) return stale("Letter " + busy->front() + " is in another replay by now");
     after = items->back().letter;
@@ -602,7 +604,10 @@ EndpointAnswer start(const DeadSources& sources, const std::string& id, Asked as
                           std::move(reason));
   if (!state) return state.error();
   if (*state != ReplayState::Running)
-    return plain_problem(409, "Over", "The replay is " + std::string{ledger::kReplayStateNames[static_cast<std::size_t>(*state)]} + ".");
+    return plain_problem(
+        409,
+        "Over",
+        "The replay is " + std::string{ledger::kReplayStateNames[static_cast<std::size_t>(*state)]} + ".");
   sources.look(id);
   replay = one_replay(sources, id);
   return replay ? json_answer(json_of(*replay)) : std::move(replay.error());
@@ -630,7 +635,10 @@ EndpointAnswer turn(const DeadSources& sources, const std::string& id, std::stri
   if (!state) return state.error();
   sources.look(id);
   if (*state != to)
-    return plain_problem(409, "Not now", "The replay is " + std::string{ledger::kReplayStateNames[static_cast<std::size_t>(*state)]} + ".");
+    return plain_problem(
+        409,
+        "Not now",
+        "The replay is " + std::string{ledger::kReplayStateNames[static_cast<std::size_t>(*state)]} + ".");
   replay = one_replay(sources, id);
   return replay ? json_answer(json_of(*replay)) : std::move(replay.error());
 }
@@ -663,7 +671,8 @@ EndpointAnswer approve(const DeadSources& sources, const std::string& id, Asked 
   }
   for (const std::string& queue : queues) {
     const ReplayTerms terms = sources.terms(queue);
-    if (terms.needs_approval && !terms.approvers.empty() && std::ranges::find(terms.approvers, by) == terms.approvers.end())
+    if (terms.needs_approval && !terms.approvers.empty() &&
+        std::ranges::find(terms.approvers, by) == terms.approvers.end())
       return plain_problem(403, "Not an approver", "The contract of queue " + queue + " does not name them.");
   }
   const auto done = write<bool>([&](auto told) {
@@ -719,9 +728,8 @@ EndpointAnswer acts(const DeadSources& sources, Asked asked) {
   const std::size_t before = asked.number("before", INT64_MAX, INT64_MAX);
   const std::size_t most = asked.number("most", 100, kMost);
   if (auto refused = asked.refusal()) return std::move(*refused);
-  auto found = read<std::vector<ledger::AuditRow>>(sources, [&](ledger::Books& books) {
-    return books.acts(static_cast<std::int64_t>(before), most);
-  });
+  auto found = read<std::vector<ledger::AuditRow>>(
+      sources, [&](ledger::Books& books) { return books.acts(static_cast<std::int64_t>(before), most); });
   if (!found) return std::move(found.error());
   Json list = Json::array();
   for (const ledger::AuditRow& row : *found) {

@@ -62,7 +62,7 @@ struct DeadSources {
 
 /// Is it one of those above?
 [[nodiscard]] bool asks_dead(std::string_view path);
-[[nodiscard]] EndpointAnswer answer_of_dead(const DeadSources& sources, std::string_view method, std::string_view path,
-                                            std::string_view query, WallTime now);
+[[nodiscard]] EndpointAnswer answer_of_dead(const DeadSources& sources, std::string_view method,
+                                            std::string_view path, std::string_view query, WallTime now);
 
 }  // namespace gateway

@@ -443,7 +443,8 @@ task<std::expected<CallRecord, RefusedRequest>> Front::run_errand(Errand errand,
   key.kind = JobKey::Kind::Key;
   key.scope = errand.scope;
   key.shown = std::move(errand.key);
-  key.fingerprint = fingerprint_of(call.request.headers, errand.original ? errand.original->body : errand.request->body);
+  key.fingerprint =
+      fingerprint_of(call.request.headers, errand.original ? errand.original->body : errand.request->body);
   what->key = std::move(key);
   call.idempotency_key = what->key->shown;
 

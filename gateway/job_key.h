@@ -27,11 +27,10 @@ struct JobKey {
 
 /// `body` as the caller sent it. Nothing: the call may happen as often as it is sent. That is so for methods other
 /// than POST, PUT and PATCH, whatever headers a client sends with all its requests: who asks how a batch is doing
-/// wants to hear how it is doing now. Without an Idempotency-Key it takes a POST with a body. `contract_of`: the queue
-/// by whose contract the call has its key; two queues may name by the same value what is not the same job.
+/// wants to hear how it is doing now. Without an Idempotency-Key it takes a POST with a body. `contract_of`: the
+/// queue by whose contract the call has its key; two queues may name by the same value what is not the same job.
 [[nodiscard]] std::optional<JobKey> job_key(const Call& call, std::string_view body,
-                                            Config::Idempotency::Derive derive,
-                                            std::string_view contract_of = {});
+                                            Config::Idempotency::Derive derive, std::string_view contract_of = {});
 
 /// JobKey::fingerprint.
 [[nodiscard]] ledger::Digest fingerprint_of(const classifier::Headers& headers, std::string_view body);

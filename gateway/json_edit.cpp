@@ -4,13 +4,13 @@
 
 #include "classifier/json_depth.h"
 
-
 namespace gateway {
 
 using Json = nlohmann::ordered_json;
 
 std::expected<EditedJson, std::string> edit_json(std::string_view body, std::string_view set) {
-  if (!classifier::is_shallow(body) || !classifier::is_shallow(set)) return std::unexpected{"this JSON is nested too deeply to be edited"};
+  if (!classifier::is_shallow(body) || !classifier::is_shallow(set))
+    return std::unexpected{"this JSON is nested too deeply to be edited"};
   Json json = Json::parse(body, nullptr, false);
   if (json.is_discarded()) return std::unexpected{"the request's body is no JSON, so it has no members to set"};
   const Json wanted = Json::parse(set, nullptr, false);

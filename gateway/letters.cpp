@@ -60,15 +60,14 @@ ledger::Letter LetterMaker::make(const CallRecord& record, std::string_view said
   std::string message{last ? std::string_view{last->detail} : record.reason};
   if (message.empty() && !said.empty()) message = classifier::said_error(said).message;
   const std::vector<std::string> hidden = callers_secrets(headers_, target_);
-  const Cause cause =
-      cause_of({.queue = record.queue,
-                .cls = record.cls,
-                .code = last ? std::string_view{last->code} : record.reason,
-                .message = message,
-                .model = record.model,
-                .fingerprint = last ? std::string_view{last->fingerprint} : std::string_view{},
-                .body = body_ ? std::string_view{*body_} : std::string_view{},
-                .hidden = hidden});
+  const Cause cause = cause_of({.queue = record.queue,
+                                .cls = record.cls,
+                                .code = last ? std::string_view{last->code} : record.reason,
+                                .message = message,
+                                .model = record.model,
+                                .fingerprint = last ? std::string_view{last->fingerprint} : std::string_view{},
+                                .body = body_ ? std::string_view{*body_} : std::string_view{},
+                                .hidden = hidden});
   ledger::Letter letter;
   letter.group = cause.group;
   letter.cause = cause.text;

@@ -955,10 +955,9 @@ class Metrics::Impl {
                                         {queue_, owner_}, kStartBuckets);
   Gauges run_complete_within_ = gauges("callgate_runs_slo_complete_within_seconds",
                                        "How long that may be: the queue's slo.complete_within.", {queue_, owner_});
-  Gauges run_success_ratio_ =
-      gauges("callgate_runs_slo_success_ratio",
-             "Share of the runs that are to succeed, of those that end: the queue's slo.success_ratio.",
-             {queue_, owner_});
+  Gauges run_success_ratio_ = gauges(
+      "callgate_runs_slo_success_ratio",
+      "Share of the runs that are to succeed, of those that end: the queue's slo.success_ratio.", {queue_, owner_});
   Gauges runs_waiting_ = gauges("callgate_runs_waiting", "Runs that could begin and wait.", {queue_, owner_});
   Gauges runs_scheduled_ = gauges("callgate_runs_scheduled", "Runs that may not begin yet.", {queue_, owner_});
   Gauges runs_running_ = gauges("callgate_runs_running", "Runs under way.", {queue_, owner_});

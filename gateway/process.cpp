@@ -91,8 +91,8 @@ MetricNames metric_names(const Config& config) {
   for (const RouteConfig& route : config.routes) names.routes.push_back(route.name);
   for (const TenantConfig& tenant : config.tenants) names.tenants.push_back(tenant.name);
   for (const QueueContract& queue : config.queues)
-    names.queues.push_back({queue.name, queue.owner.team, queue.slo.oldest_wait, queue.slo.success_ratio,
-                            queue.slo.complete_within});
+    names.queues.push_back(
+        {queue.name, queue.owner.team, queue.slo.oldest_wait, queue.slo.success_ratio, queue.slo.complete_within});
   names.tell_tenants = config.tenant_label;
   return names;
 }
@@ -216,7 +216,8 @@ class Sidecar {
       return ready_ ? "" : "starting\n";
     };
     sources.remark = [this] {
-      return store_fails_ ? std::string{"the store cannot be written: calls are served, runs are refused"} : std::string{};
+      return store_fails_ ? std::string{"the store cannot be written: calls are served, runs are refused"}
+                          : std::string{};
     };
     sources.metrics = [this] { return metrics_.text(); };
     return sources;
@@ -573,7 +574,8 @@ class Sidecar {
   void configure() {
     told_config_ = std::make_shared<const Config>(config());
     front_.configure(config());
-    runs_.configure(std::make_shared<const Config>(config()), *webhook_secrets_.load(), buffered_bytes(config()) / kAnswersShare);
+    runs_.configure(
+        std::make_shared<const Config>(config()), *webhook_secrets_.load(), buffered_bytes(config()) / kAnswersShare);
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());

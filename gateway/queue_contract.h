@@ -47,7 +47,7 @@ struct QueueContract {
   std::optional<JsonPath> ordering_key{};          // Runs with the same one are done in their order.
 
   struct Concurrency {
-    int max = 0;  // Runs at once; 0: no limit but runs.concurrent.
+    int max = 0;               // Runs at once; 0: no limit but runs.concurrent.
     int per_ordering_key = 1;  // There is no other.
     bool operator==(const Concurrency&) const = default;
   } concurrency{};

@@ -55,9 +55,7 @@ class Nobody final : public Caller {
 };
 
 /// What all others of the replay would die of, too.
-bool is_hopeless(Class cls) {
-  return cls == Class::Auth || cls == Class::QuotaExhausted || cls == Class::Permission;
-}
+bool is_hopeless(Class cls) { return cls == Class::Auth || cls == Class::QuotaExhausted || cls == Class::Permission; }
 
 /// Of a refusal: the letter's own, which no waiting helps.
 bool is_its_own(const CallRecord& record) {
@@ -81,8 +79,8 @@ struct Found {
   std::optional<ledger::LetterDetail> letter{};
   std::shared_ptr<const ledger::KeptRequest> request{};
   std::shared_ptr<const ledger::KeptRequest> original{};  // Where that was edited.
-  std::int64_t bought = 0;  // What the call has cost that resolved it.
-  std::string why{};        // Not empty: it could not be read.
+  std::int64_t bought = 0;                                // What the call has cost that resolved it.
+  std::string why{};                                      // Not empty: it could not be read.
 };
 
 std::int64_t cost_in(ledger::Books& books, const std::string& call_id) {
@@ -141,10 +139,10 @@ struct Replays::Going {
   bool look_again = true;
   int refused_in_a_row = 0;
   TimePoint not_before = TimePoint::min();
-  std::string stop{};  // Why nothing more is sent.
-  std::int64_t dearest = 0;                                // What one letter has cost at most.
+  std::string stop{};                                                 // Why nothing more is sent.
+  std::int64_t dearest = 0;                                           // What one letter has cost at most.
   std::map<std::string, std::pair<std::string, std::string>> ways{};  // Letters under way: upstream and model.
-  std::vector<ledger::ReplayItem> again{};  // Refused for a while.
+  std::vector<ledger::ReplayItem> again{};                            // Refused for a while.
   std::set<Signal*> under_way{};
   std::int64_t flying = 0;  // Those and the ones that are about to be.
 };
@@ -198,8 +196,7 @@ task<void> Replays::find_running() {
       }
       tell(std::move(running));
     });
-    const auto told =
-        co_await Awaited<std::optional<Told>>::told(awaited, runtime_, runtime_.now() + kReadPatience);
+    const auto told = co_await Awaited<std::optional<Told>>::told(awaited, runtime_, runtime_.now() + kReadPatience);
     if (told && *told) {
       for (const std::string& id : **told) look(id);
       co_return;
@@ -228,8 +225,7 @@ task<void> Replays::finish(std::shared_ptr<Going> going, ReplayState state, std:
     store_.move_replay(going->id, {ReplayState::Running}, state, why, {}, [tell](const auto& moved) mutable {
       tell(moved.has_value());
     });
-    const std::optional<bool> moved =
-        co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kReadPatience);
+    const std::optional<bool> moved = co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kReadPatience);
     if ((moved && *moved) || draining_) break;
     // A store that refuses: it is running for whoever asks, so it must not be forgotten.
     co_await runtime_.wait(going->bell, runtime_.now() + kAskAgain);
@@ -297,8 +293,8 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
     if (next.empty() && (leftovers || after != "-")) {
       auto awaited = std::make_shared<Awaited<Page>>(io_);
       auto tell = Awaited<Page>::teller(awaited);
-      store_.read([tell, id = going->id, state = leftovers ? ItemState::Running : ItemState::Waiting,
-                   after](ledger::Books& books) mutable {
+      store_.read([tell, id = going->id, state = leftovers ? ItemState::Running : ItemState::Waiting, after](
+                      ledger::Books& books) mutable {
         auto page = books.replay_items(id, state, after, kPage);
         tell(page ? Page{std::move(*page)} : Page{});
       });
@@ -331,9 +327,9 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
     }
     const std::int64_t flying = going->flying;
     const bool canary_out = !going->sums.canary_passed && sent + flying >= going->limits.canary;
-    const bool money_out = going->limits.max_cost_nano && flying > 0 &&
-                           (going->dearest == 0 || going->sums.cost_nano + (flying + 1) * going->dearest >
-                                                       *going->limits.max_cost_nano);
+    const bool money_out =
+        going->limits.max_cost_nano && flying > 0 &&
+        (going->dearest == 0 || going->sums.cost_nano + (flying + 1) * going->dearest > *going->limits.max_cost_nano);
     if (canary_out || money_out || flying >= going->limits.concurrency) {
       // Breaker and store are looked at meanwhile.
       co_await runtime_.wait(going->bell, runtime_.now() + kAskAgain);
@@ -396,7 +392,8 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       if (!detail || !request || !original) {
         found.why = !detail ? detail.error() : !request ? request.error() : original.error();
       } else {
-        if (*detail && (*detail)->line.state == "resolved") found.bought = cost_in(books, (*detail)->steps.back().call_id);
+        if (*detail && (*detail)->line.state == "resolved")
+          found.bought = cost_in(books, (*detail)->steps.back().call_id);
         found.letter = std::move(*detail);
         found.request = std::move(*request);
         if (revision > 0) found.original = std::move(*original);
@@ -470,7 +467,8 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
               going->again.push_back(item);
               going->not_before = runtime_.now() + kAskAgain * going->refused_in_a_row;
             } else {
-              going->stop = "refused: " + item.why + (record->limit.empty() ? "" : " (" + std::string{record->limit} + ")");
+              going->stop =
+                  "refused: " + item.why + (record->limit.empty() ? "" : " (" + std::string{record->limit} + ")");
             }
             break;
           case Outcome::Cancelled:

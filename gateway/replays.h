@@ -11,7 +11,8 @@
 //   a queue or a limit is full                          tries it again behind the others, more and more slowly; stops
 //                                                       after ten of that in a row
 //   a letter is refused for a reason of its own         leaves it out (its model has no price, its key is in use)
-//   its money is spent (max_cost_usd)                   stops; what is under way counts as dear as the dearest so far,
+//   its money is spent (max_cost_usd)                   stops; what is under way counts as dear as the dearest so
+//   far,
 //                                                       and until one has a price they go one by one
 //   the store refuses                                   stops: an answer that cannot be kept would be bought again
 //   paused, cancelled                                   sends no more; what is under way comes to its end
@@ -56,8 +57,8 @@ struct ReplaySums {
 class Replays {
  public:
   struct Doors {
-    std::function<void(const ledger::Replay& replay)> moved{};          // Started, stopped, done: for log and metrics.
-    std::function<void(ledger::ItemState state)> item{};  // One has come to its end.
+    std::function<void(const ledger::Replay& replay)> moved{};  // Started, stopped, done: for log and metrics.
+    std::function<void(ledger::ItemState state)> item{};        // One has come to its end.
     /// Why nothing that is bought now could be kept; empty: it can.
     std::function<std::string()> store_trouble{};
     /// An upstream's breaker is open for a model.

@@ -19,8 +19,8 @@ namespace gateway {
 /// either.
 using WebhookSecrets = std::vector<std::string>;
 
-/// What a file says: "whsec_<base64 of 24 to 64 bytes>", one a line, or without the prefix; empty lines and those that
-/// begin with # are passed over. The error says what it must hold, "must hold …", and nothing of what it holds.
+/// What a file says: "whsec_<base64 of 24 to 64 bytes>", one a line, or without the prefix; empty lines and those
+/// that begin with # are passed over. The error says what it must hold, "must hold …", and nothing of what it holds.
 [[nodiscard]] std::expected<WebhookSecrets, std::string> webhook_secrets_of(std::string_view text);
 
 /// "v1,…", or several. `secrets` must not be empty.

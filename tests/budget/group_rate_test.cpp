@@ -191,7 +191,8 @@ TEST(GroupRate, chance_does_not_keep_it_at_its_slowest) {
       rate.take(kCall, now);
       rate.settle(kCall, kCall, std::generate_canonical<double, 32>(chance) < refused, now, now + 5ms);
     }
-    EXPECT_LT(now - kNow, 90s) << "seed " << seed << ": 800 attempts take 16 s without any limit, 160 s at the slowest";
+    EXPECT_LT(now - kNow, 90s) << "seed " << seed
+                               << ": 800 attempts take 16 s without any limit, 160 s at the slowest";
   }
 }
 

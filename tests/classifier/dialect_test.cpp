@@ -53,8 +53,8 @@ TEST(Dialects, what_is_nested_too_deeply_is_read_as_text) {
         const classifier::Verdict verdict = dialect->judge(endpoint, answer);
         EXPECT_TRUE(status == 200 || verdict.cls != Class::None) << dialect->name() << ' ' << status;
       }
-      const classifier::RequestFacts facts =
-          dialect->read_request(endpoint, "/v1/chat/completions", "", std::string_view{body}.substr(0, document.size()));
+      const classifier::RequestFacts facts = dialect->read_request(
+          endpoint, "/v1/chat/completions", "", std::string_view{body}.substr(0, document.size()));
       const classifier::Headers head{{"content-type", "text/event-stream"}};
       const auto reader = dialect->stream_reader(endpoint, facts, head, false);
       if (reader) {

@@ -48,10 +48,10 @@ struct Lives {
                    {"CALLGATE_BREAKER__CONSECUTIVE", "1000000"},
                    {"CALLGATE_RETRY__BUDGET__FLOOR", "1000000"},
                    {"DEAD_TEST_KEY", "sk-the-configured-key"}};
-    std::string yaml = "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: " +
-                       provider.url() +
-                       ", credentials: [{name: main, key: {env: DEAD_TEST_KEY}}]}, own: {dialect: openai, url: " +
-                       provider.url() + "}}\n";
+    std::string yaml =
+        "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams: {openai: {url: " + provider.url() +
+        ", credentials: [{name: main, key: {env: DEAD_TEST_KEY}}]}, own: {dialect: openai, url: " + provider.url() +
+        "}}\n";
     if (more.find("store:") == more.npos) yaml += "store: {path: calls.db, payloads: plain}\n";
     yaml += "tenants: {a: {}, b: {}}\nretry: {base: 5ms, bulk: {attempts: 2}, backfill: {attempts: 2}}\n";
     callgate = std::make_unique<Callgate>(yaml + more, options);
@@ -73,7 +73,9 @@ struct Lives {
     EXPECT_EQ(answer.status, 200) << path << answer.body;
     return answer.status == 200 ? Json::parse(answer.body) : Json::object();
   }
-  [[nodiscard]] Response post(const std::string& path) const { return http("POST", callgate->admin_url() + path, ""); }
+  [[nodiscard]] Response post(const std::string& path) const {
+    return http("POST", callgate->admin_url() + path, "");
+  }
   [[nodiscard]] Json letters(const std::string& query = {}) const { return get("/v1/dead" + query).at("letters"); }
   [[nodiscard]] Json plan(const std::string& query) const {
     const Response answer = post("/v1/replays?reason=test&rate=1000&" + query);

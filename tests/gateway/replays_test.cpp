@@ -35,19 +35,18 @@ TEST_P(WhyToStop, follows_the_table) {
   else
     EXPECT_NE(why.find(want), std::string::npos) << why;
 }
-INSTANTIATE_TEST_SUITE_P(
-    all, WhyToStop,
-    testing::Values(Stop{"nothing was sent", {0, 0, 0, false}, ""},
-                    Stop{"the canary is not whole", {1, 3, 0, false}, ""},
-                    Stop{"a fifth of the canary is allowed", {4, 1, 0, false}, ""},
-                    Stop{"more is not", {3, 2, 0, false}, "canary"},
-                    Stop{"behind it few say nothing", {7, 2, 0, true}, ""},
-                    Stop{"many do", {7, 3, 0, true}, "3 of 10"},
-                    Stop{"a fifth of many is allowed", {80, 20, 0, true}, ""},
-                    Stop{"money is left", {1, 0, 999, true}, ""},
-                    Stop{"money is spent", {1, 0, 1'000, true}, "money"},
-                    Stop{"money is spent by the canary", {1, 0, 2'000, false}, "money"}),
-    [](const auto& at) { return "row_" + std::to_string(at.index); });
+INSTANTIATE_TEST_SUITE_P(all, WhyToStop,
+                         testing::Values(Stop{"nothing was sent", {0, 0, 0, false}, ""},
+                                         Stop{"the canary is not whole", {1, 3, 0, false}, ""},
+                                         Stop{"a fifth of the canary is allowed", {4, 1, 0, false}, ""},
+                                         Stop{"more is not", {3, 2, 0, false}, "canary"},
+                                         Stop{"behind it few say nothing", {7, 2, 0, true}, ""},
+                                         Stop{"many do", {7, 3, 0, true}, "3 of 10"},
+                                         Stop{"a fifth of many is allowed", {80, 20, 0, true}, ""},
+                                         Stop{"money is left", {1, 0, 999, true}, ""},
+                                         Stop{"money is spent", {1, 0, 1'000, true}, "money"},
+                                         Stop{"money is spent by the canary", {1, 0, 2'000, false}, "money"}),
+                         [](const auto& at) { return "row_" + std::to_string(at.index); });
 
 TEST(ReplayLimits, come_back_as_they_were_written) {
   ReplayLimits limits;
