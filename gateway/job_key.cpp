@@ -35,8 +35,7 @@ ledger::Digest fingerprint_of(const classifier::Headers& headers, std::string_vi
   return digest.end();
 }
 
-std::optional<JobKey> job_key(const Call& call, std::string_view body, Derive derive,
-                              std::string_view contract_of) {
+std::optional<JobKey> job_key(const Call& call, std::string_view body, Derive derive, std::string_view contract_of) {
   const std::string_view method = call.request.method;
   const bool post = method == "POST";
   JobKey key;

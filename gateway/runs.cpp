@@ -303,7 +303,8 @@ task<void> Runs::work() {
     }
     TimePoint until = next_at_;
     if (now < rests_until_) until = std::min(until, rests_until_);
-    if (const auto reads = shelf_.reads_at(now)) until = std::min(until, std::max({*reads, rests_until_, reads_after_}));
+    if (const auto reads = shelf_.reads_at(now))
+      until = std::min(until, std::max({*reads, rests_until_, reads_after_}));
     if (const auto resumes = shelf_.resumes_at(now)) until = std::min(until, *resumes);
     if (draining_) until = TimePoint::max();
     co_await runtime_.wait(work_bell_, until);

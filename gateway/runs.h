@@ -114,13 +114,14 @@ class Runs {
   std::shared_ptr<CollectingRoom> room_;
   RunShelf shelf_{};
   std::map<std::string, std::shared_ptr<Making>, std::less<>> making_{};
-  std::map<std::string, TimePoint, std::less<>> taken_back_{};  // Told to be cancelled, and not over yet as far as known.
+  std::map<std::string, TimePoint, std::less<>>
+      taken_back_{};  // Told to be cancelled, and not over yet as far as known.
   std::set<Signal*> waiting_{};
   std::uint64_t news_ = 0;
   std::map<std::string, std::int64_t, std::less<>> open_letters_{};
   TimePoint letters_read_{};
   TimePoint rests_until_{};  // The store could not be asked.
-  TimePoint reads_after_{};    // Windows; reading leaves the reader time for others.
+  TimePoint reads_after_{};  // Windows; reading leaves the reader time for others.
   TimePoint next_at_ = TimePoint::max();
   Signal work_bell_;
   Signal renew_bell_;

@@ -95,7 +95,7 @@ Json result_of(const ledger::StoredAnswer& answer) {
   if (answer.body.size() > kMostInline) {
     result["body_bytes"] = answer.body.size();
   } else if (Json body = classifier::is_shallow(answer.body) ? Json::parse(answer.body, nullptr, false)
-                                                            : Json(Json::value_t::discarded);
+                                                             : Json(Json::value_t::discarded);
              !body.is_discarded()) {
     result["body"] = std::move(body);
   } else {

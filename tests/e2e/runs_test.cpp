@@ -539,9 +539,10 @@ TEST(Runs, two_queues_may_name_their_jobs_by_the_same_value) {
 }
 
 TEST(Runs, an_end_that_cannot_be_read_any_more_is_not_told_and_leaves_a_letter) {
-  Lives lives{"store: {path: calls.db, payload_key: {file: payload-key}}\n"
-              "webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n",
-              {{"payload-key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"}}};
+  Lives lives{
+      "store: {path: calls.db, payload_key: {file: payload-key}}\n"
+      "webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n",
+      {{"payload-key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"}}};
   lives.provider.script(R"([{"match": {"path": "/hook/token"}, "answer": 503}])");
   const std::string id = lives.accepted("told", {{"webhook", lives.provider.url() + "/hook/token?sig=secret"}});
   EXPECT_EQ(lives.over(id).at("state"), "succeeded");
@@ -557,8 +558,9 @@ TEST(Runs, an_end_that_cannot_be_read_any_more_is_not_told_and_leaves_a_letter) 
 }
 
 TEST(Runs, a_receiver_that_retries_from_within_hears_of_both_ends) {
-  const Lives lives{"runs: {max_attempts: 1}\n"
-                    "webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n"};
+  const Lives lives{
+      "runs: {max_attempts: 1}\n"
+      "webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n"};
   lives.provider.script(R"([{"match": {"path": "/hook", "times": 1}, "answer": {"status": 200, "hold": "door"}},
                             {"match": {"path": "/hook"}, "answer": {"status": 200, "body": "ok"}},
                             {"match": {"body_contains": "once-bad", "times": 1}, "answer": 500}])");
@@ -605,7 +607,8 @@ TEST(Runs, ends_are_told_with_a_signature_again_if_need_be_and_given_up_with_a_l
   const Json open = Json::parse(http_get(lives.callgate->admin_url() + "/v1/dead").body).at("letters");
   ASSERT_EQ(open.size(), 1u);
   const Json letter = Json::parse(
-      http_get(lives.callgate->admin_url() + "/v1/dead/" + open[0].at("id").get<std::string>() + "?request=true").body);
+      http_get(lives.callgate->admin_url() + "/v1/dead/" + open[0].at("id").get<std::string>() + "?request=true")
+          .body);
   EXPECT_EQ(letter.at("kept_request").at("target"), lives.provider.url())
       << "what stands behind its host may be a secret of the receiver's";
   int tellings = 0;

@@ -52,9 +52,7 @@ class RunsTest : public testing::Test {
     };
     runs_ = std::make_unique<Runs>(runtime_, io_, *store_, upstream_, metrics_, log_, std::move(doors));
     Loaded loaded = parse_config("runs: {max_attempts: 1}\nidempotency: {max_entry: 1KiB}\n", "callgate.yaml", {});
-    runs_->configure(std::make_shared<const Config>(loaded.config),
-                     {std::string(24, 's')},
-                     10'000);
+    runs_->configure(std::make_shared<const Config>(loaded.config), {std::string(24, 's')}, 10'000);
     runs_->start();
   }
   ~RunsTest() override {
@@ -111,7 +109,8 @@ class RunsTest : public testing::Test {
     runs_->touched("q");
   }
 
-  std::string folder_ = (std::filesystem::temp_directory_path() / ("runs_test." + std::to_string(::getpid()))).string();
+  std::string folder_ =
+      (std::filesystem::temp_directory_path() / ("runs_test." + std::to_string(::getpid()))).string();
   asio::io_context io_{};
   RealRuntime runtime_{};
   NoUpstream upstream_{};
