@@ -143,7 +143,8 @@ TEST(ConfigQueues, that_are_wrong_are_told_where_and_how_they_would_be_right) {
       {"replay: {approvers: [\"a b\"]}",
        "1:84: error: queues.q.replay.approvers: must be names of letters, digits, -, _ and . (has \"a b\")"},
       {"concurrency: {per_ordering_key: 2}",
-       "1:107: error: queues.q.concurrency.per_ordering_key: must be 1 (is 2): runs with the same ordering key are made "
+       "1:107: error: queues.q.concurrency.per_ordering_key: must be 1 (is 2): runs with the same ordering key are "
+       "made "
        "one at a time, in their order; without an order, leave ordering_key out"},
       {"alerts: {step_factor: 4}",
        "1:97: error: queues.q.alerts.step_factor: not in this version: alerts; let your Prometheus watch "
@@ -292,7 +293,9 @@ TEST_F(ConfigQueueFiles, with_a_webhook_secret_are_looked_into_and_never_repeate
   EXPECT_EQ(said("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "");
   EXPECT_EQ(said("whsec_SECRET\n"), form);
   EXPECT_EQ(said("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw SECRET\n"), form);
-  EXPECT_EQ(said("\n"), begin + ", which must hold a secret (make one with: printf 'whsec_%s\\n' \"$(openssl rand -base64 32)\")\n");
+  EXPECT_EQ(
+      said("\n"),
+      begin + ", which must hold a secret (make one with: printf 'whsec_%s\\n' \"$(openssl rand -base64 32)\")\n");
   EXPECT_EQ(said("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 0644),
             "callgate.yaml:2:3: warning: webhooks.secret: is in a file that anybody can read; chmod 0640 it\n");
   EXPECT_EQ(problems_of(parse("webhooks: {secret: whsec_SECRET}\n")),

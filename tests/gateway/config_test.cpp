@@ -834,7 +834,7 @@ TEST(Config, brings_every_key_of_this_version_into_the_struct_and_only_there) {
   for (const gateway::Key& key : gateway::config_keys()) {
     if (!key.apply || key.type == gateway::Type::Secret) continue;  // A secret can only be named in a file.
     if (key.type == gateway::Type::Word && gateway::words_of(key.words).size() == 1) continue;  // Nothing to choose.
-    if (key.path == "queues.*.concurrency.per_ordering_key") continue;                                  // Nor here.
+    if (key.path == "queues.*.concurrency.per_ordering_key") continue;                          // Nor here.
     std::string path{key.path};
     if (const std::size_t star = path.find('*'); star != std::string::npos) path.replace(star, 1, "openai");
     SCOPED_TRACE(path);

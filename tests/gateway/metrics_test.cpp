@@ -68,7 +68,8 @@ void work_everything(Metrics& metrics) {
   metrics.replay_moved("running");
   metrics.replay_item("resolved");
   MetricNames with_queue;
-  with_queue.queues.push_back({"invoices", "billing", std::chrono::milliseconds{1'000}, 0.995, std::chrono::minutes{30}});
+  with_queue.queues.push_back(
+      {"invoices", "billing", std::chrono::milliseconds{1'000}, 0.995, std::chrono::minutes{30}});
   metrics.update(with_queue);
   metrics.pending({{.queue = "invoices", .waiting = 2, .oldest_ms = 1'000}},
                   {{.cls = "auth", .queue = "invoices", .count = 1, .oldest_ms = 1'000}},
