@@ -65,9 +65,9 @@ class Progress {
     if (terminal_.live_err) {
       terminal_.err << '\r' << text << "\x1b[K" << std::flush;
       shown_ = true;
-    } else if (!said_ || now - *said_ >= say_again_) {
+    } else if (now >= say_from_) {
       terminal_.err << text << std::endl;
-      said_ = now;
+      say_from_ = now + say_again_;
     }
   }
   /// For talk that stays.
@@ -83,7 +83,7 @@ class Progress {
   Terminal& terminal_;
   std::chrono::milliseconds say_again_;
   bool shown_ = false;
-  std::optional<Clock::time_point> said_{};
+  Clock::time_point say_from_ = Clock::time_point::min();
 };
 
 /// How far one has come.
