@@ -1,6 +1,7 @@
 #include "ledger/store.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,6 +32,8 @@ constexpr milliseconds kCompany{2};
 constexpr std::size_t kBatchOps = 256;
 constexpr std::uint64_t kBatchBytes = 8ULL * 1024 * 1024;
 constexpr std::chrono::seconds kStalled{3};  // A transaction that takes so long.
+constexpr std::uint64_t kLeastRoom = 64 * 1024;
+constexpr int kSqliteFull = 13;  // SQLITE_FULL.
 constexpr milliseconds kBackoffMin{100};
 constexpr milliseconds kBackoffMax{5'000};
 /// Shorter than anybody's patience: the rows wait better in memory.
@@ -71,6 +74,13 @@ std::uint64_t size_of(const std::string& path) {
 SealKeys keys_of(const StoreOptions& options) {
   if (options.payloads != Payloads::Encrypted) return {};
   return {options.payload_key, options.old_payload_keys};
+}
+
+/// For some rows. True where that cannot be said.
+bool has_room(const std::string& path) {
+  struct statvfs disk {};
+  if (::statvfs(path.c_str(), &disk) != 0) return true;
+  return std::uint64_t{disk.f_bavail} * disk.f_frsize >= kLeastRoom;
 }
 
 }  // namespace
@@ -661,7 +671,8 @@ void Store::Impl::tidy() {
   try {
     bool more = false;
     transact([&] {
-      // A commit of nothing would not touch the disk.
+      // A commit of nothing would not touch the disk, and one page may still find room where a row does not.
+      if (probe && !has_room(file_.path)) throw SqlError(kSqliteFull, "database or disk is full");
       if (probe) database_.run("PRAGMA user_version = " + std::to_string(kSchemaVersion));
       if (renew) claims_.renew(now);
       if (sweep) owed_.runs.sweep(now);
