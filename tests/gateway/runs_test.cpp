@@ -57,7 +57,16 @@ class RunsTest : public testing::Test {
   }
   ~RunsTest() override {
     runs_->stop_all();
+    // Coroutines that still sleep own what they sleep on.
+    runs_->drain();
+    runs_->stop_all();
+    for (int turn = 0; turn < 20; ++turn) {
+      io_.restart();
+      io_.run_for(2ms);
+    }
     store_.reset();
+    io_.restart();
+    io_.run_for(2ms);
     runs_.reset();
     std::filesystem::remove_all(folder_);
   }
