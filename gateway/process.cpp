@@ -23,6 +23,7 @@
 
 #include "gateway/admin.h"
 #include "gateway/admission.h"
+#include "gateway/awaited.h"
 #include "gateway/call_id.h"
 #include "gateway/config_files.h"
 #include "gateway/config_keys.h"
@@ -790,6 +791,14 @@ class Sidecar {
     }
   }
 
+  /// Whoever still waits for the store gets its answer and ends, which the loop's end would leave hanging. The reader
+  /// answers in order, the writer has been flushed.
+  task<void> last_answers() {
+    auto awaited = std::make_shared<Awaited<bool>>(io_);
+    opened_.store->read([tell = Awaited<bool>::teller(awaited)](ledger::Books&) mutable { tell(true); });
+    (void)co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kLastWords);
+  }
+
   task<void> live_and_go() {
     boost::system::error_code error;
     const int first = co_await endings_.async_wait(asio::redirect_error(kAwait, error));
@@ -848,6 +857,7 @@ class Sidecar {
           "the store could not write in time what it was told; what it does not write in the next moments is lost",
           {{"file", config().store.path}, {"rows", opened_.store->figures().waiting}});
     }
+    co_await last_answers();
     say(Level::Info, "stopped", "callgate is gone", {{"calls", ledger_.ended()}});
     gone_ = true;
     // The pending wait refers to this frame; let it go before the frame does.

@@ -199,6 +199,8 @@ void Runs::drain() {
   // The next process tells it again; by its id a receiver knows it.
   for (const auto& [id, signal] : telling_) signal->stop(StopReason::Shutdown);
   work_bell_.ring();
+  look_bell_.ring();
+  tell_bell_.ring();
 }
 
 void Runs::stop_all() {
@@ -281,13 +283,13 @@ TimePoint Runs::at(WallTime when) const {
 // ---- What waits ----
 
 task<void> Runs::work() {
-  while (true) {
+  while (!draining_) {
     const TimePoint now = runtime_.now();
     if (now >= next_at_) {
       next_at_ = TimePoint::max();
       shelf_.touch_all();
     }
-    const bool may = !draining_ && now >= rests_until_;
+    const bool may = now >= rests_until_;
     while (may) {
       std::optional<ledger::WaitingRun> next = shelf_.next(now);
       if (!next) break;
@@ -306,7 +308,6 @@ task<void> Runs::work() {
     if (const auto reads = shelf_.reads_at(now))
       until = std::min(until, std::max({*reads, rests_until_, reads_after_}));
     if (const auto resumes = shelf_.resumes_at(now)) until = std::min(until, *resumes);
-    if (draining_) until = TimePoint::max();
     co_await runtime_.wait(work_bell_, until);
   }
 }
@@ -344,7 +345,7 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
 }
 
 task<void> Runs::look() {
-  while (true) {
+  while (!draining_) {
     co_await read_pending();
     // What was missed, such as what a sweep has queued again.
     shelf_.touch_all();
@@ -632,7 +633,7 @@ task<void> Runs::tell() {
     ledger::WebhookRow row{};
     std::int64_t first_ms = 0;
   };
-  while (true) {
+  while (!draining_) {
     co_await runtime_.wait(tell_bell_, runtime_.now() + kLook / 5);
     if (draining_ || secrets_.empty() || telling_.size() >= kTellAtOnce) continue;
     auto awaited = std::make_shared<Awaited<std::vector<Due>>>(io_);
@@ -651,7 +652,7 @@ task<void> Runs::tell() {
     });
     std::optional<std::vector<Due>> due =
         co_await Awaited<std::vector<Due>>::told(awaited, runtime_, runtime_.now() + kReadPatience);
-    if (!due) continue;
+    if (!due || draining_) continue;
     for (Due& one : *due) {
       if (telling_.size() >= kTellAtOnce) break;
       if (telling_.contains(one.row.run)) continue;
