@@ -1354,6 +1354,16 @@ void Reader::check_sizes(const Config& config) {
         "retry.base (" + say_duration(config.retry.base.count()) + ") must not be above retry.cap (" +
             say_duration(config.retry.cap.count()) + ")");
   }
+  const Path drain{"shutdown", "drain"};
+  const Path linger{"shutdown", "linger"};
+  if (config.shutdown.linger > config.shutdown.drain) {
+    const Path& path = decisions_.contains(linger) ? linger : drain;
+    add(Kind::Range,
+        place_of(path),
+        path,
+        "shutdown.linger (" + say_duration(config.shutdown.linger.count()) + ") must not be above shutdown.drain (" +
+            say_duration(config.shutdown.drain.count()) + "), of which it is a part");
+  }
   const Path body{"limits", "body_bytes"};
   const Path buffered{"limits", "buffered_bytes"};
   if (config.limits.buffered_bytes > 0 && config.limits.body_bytes > config.limits.buffered_bytes) {

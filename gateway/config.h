@@ -253,6 +253,8 @@ struct Config {
 
   struct Shutdown {
     std::chrono::milliseconds drain{25'000};
+    std::chrono::milliseconds linger{0};        // Part of `drain`; 0: nobody new is taken in.
+    std::chrono::milliseconds final_scrape{0};  // Behind `drain`; 0: nobody is waited for.
     bool operator==(const Shutdown&) const = default;
   } shutdown{};
 

@@ -1200,13 +1200,24 @@ constexpr Key kKeys[] = {
      .meaning = "What is in flight may finish within this; then it ends visibly.",
      .range = between(0, kDay),
      .apply = put<&C::shutdown, &C::Shutdown::drain>},
+    {.path = "shutdown.linger",
+     .type = Type::Duration,
+     .standard = "0s",
+     .meaning =
+         "After the signal, new connections are still taken for at most this, until none was open for a second: for a "
+         "container that is told to stop together with its application. Part of `shutdown.drain`.",
+     .range = between(0, kDay),
+     .example = "20s",
+     .apply = put<&C::shutdown, &C::Shutdown::linger>},
     {.path = "shutdown.final_scrape",
      .type = Type::Duration,
      .standard = "0s",
-     .meaning = "Stays for a last scrape of its metrics.",
+     .meaning =
+         "When all has ended, the metrics stay up for at most this, until they were scraped once more: for short jobs. "
+         "Comes on top of `shutdown.drain`.",
      .range = between(0, kHour),
-     .example = "15s",
-     .later = "a last scrape"},
+     .example = "20s",
+     .apply = put<&C::shutdown, &C::Shutdown::final_scrape>},
     {.path = "log", .type = Type::Map, .meaning = "One line per call, on stdout."},
     {.path = "log.level",
      .type = Type::Word,

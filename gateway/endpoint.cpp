@@ -3,9 +3,11 @@
 #include <httplib.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -97,7 +99,7 @@ class Pages : private httplib::Server {
 };
 
 struct Connection {
-  enum class Doing : std::uint8_t { Reading, Answering, Over };
+  enum class Doing : std::uint8_t { Reading, Answering, Parting, Over };  // Parting: all is sent, `taken` is waited for.
   Fd fd{};
   Clock::time_point until{};
   Doing doing = Doing::Reading;
@@ -106,6 +108,7 @@ struct Connection {
   std::size_t whole = 0;              // … until so many bytes are in.
   std::string answer{};
   std::size_t sent = 0;
+  std::function<void()> taken{};
 };
 
 struct Address {
@@ -276,6 +279,7 @@ class Endpoint::Impl {
     using Doing = Connection::Doing;
     if (connection.doing == Doing::Reading) read(connection);
     if (connection.doing == Doing::Answering) send(connection);
+    if (connection.doing == Doing::Parting) part(connection);
   }
   void read(Connection& connection) {
     std::array<char, kHeadMax> bytes;
@@ -334,6 +338,7 @@ class Endpoint::Impl {
     reply(connection, std::move(answer));
   }
   void reply(Connection& connection, EndpointAnswer answer) {
+    connection.taken = std::move(answer.taken);
     connection.answer = pages_.written(std::move(answer), connection.head ? &*connection.head : nullptr);
     connection.doing = Connection::Doing::Answering;
     connection.until = Clock::now() + kAnswerTime;  // Not sooner: the answer may have taken seconds.
@@ -351,7 +356,19 @@ class Endpoint::Impl {
       }
       connection.sent += static_cast<std::size_t>(gone);
     }
+    connection.answer.clear();
+    connection.doing = connection.taken ? Connection::Doing::Parting : Connection::Doing::Over;
+    if (connection.taken) ::shutdown(connection.fd.get(), SHUT_WR);
+  }
+  /// What was sent may still lie in this machine's buffers: a peer that has gone took nothing of it.
+  static void part(Connection& connection) {
+    std::array<char, kHeadMax> bytes;
+    const ssize_t got = ::recv(connection.fd.get(), bytes.data(), bytes.size(), 0);
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
     connection.doing = Connection::Doing::Over;
+    // A peer that closes with something unread sends a reset; our own FIN may count as one byte.
+    int untaken = 0;
+    if (got == 0 && ::ioctl(connection.fd.get(), SIOCOUTQ, &untaken) == 0 && untaken <= 1) connection.taken();
   }
   [[nodiscard]] std::size_t bytes_to_send() const {
     std::size_t bytes = 0;

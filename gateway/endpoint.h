@@ -29,6 +29,8 @@ struct EndpointAnswer {
   std::string type = "text/plain; charset=utf-8";
   std::string body{};
   classifier::Headers headers{};
+  /// If given: called when the peer has taken all of it and has ended the connection properly.
+  std::function<void()> taken{};
 };
 
 struct EndpointOptions {

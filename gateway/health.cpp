@@ -33,8 +33,10 @@ EndpointAnswer page(const HealthSources& sources, const EndpointRequest& request
     return text(200, remark.empty() ? "ok\n" : "ok, but " + remark + "\n");
   }
   if (request.spare_memory) return text(503, "too many scrapes at once\n");
+  const bool last = sources.settled && sources.settled() && request.method == "GET";  // Asked before they are made.
   EndpointAnswer answer = text(200, sources.metrics());
   answer.type = kMetricsText;
+  if (last) answer.taken = sources.last_taken;
   return answer;
 }
 

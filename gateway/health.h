@@ -17,6 +17,10 @@ struct HealthSources {
   /// What is amiss although it is ready, for people; may be empty.
   std::function<std::string()> remark{};
   std::function<std::string()> metrics;
+  /// Are the metrics that are made after this the last ones? If so, `last_taken` is called once a GET's answer with
+  /// them has reached its reader.
+  std::function<bool()> settled{};
+  std::function<void()> last_taken{};
 };
 
 class HealthServer {

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -56,6 +57,10 @@ constexpr milliseconds kStuckAfter{5'000};
 constexpr milliseconds kLastWords{1'000};
 constexpr milliseconds kDrainPoll{10};
 constexpr milliseconds kFlushPatience{3'000};
+// So long without a connection, and the application that is told to stop together with us has gone.
+constexpr milliseconds kQuiet{1'000};
+// What an end takes beyond its deadlines: last words, the flush. More only with a disk that hangs.
+constexpr milliseconds kEndMargin{5'000};
 constexpr milliseconds kBooksPatience{10'000};
 // How long another thread waits for the I/O thread, and an admin client for a reload.
 constexpr milliseconds kLoopPatience{3'000};
@@ -152,7 +157,8 @@ class Sidecar {
          {"health", health.address()},
          {"admin", admin_->address()},
          {"version", CALLGATE_VERSION},
-         {"config", source_.file.empty() ? "built-in defaults" : source_.file}});
+         {"config", source_.file.empty() ? "built-in defaults" : source_.file},
+         {"end_takes_ms", longest_end().count()}});
     ready_ = true;
     replays_.resume_all();
     turn();
@@ -221,6 +227,8 @@ class Sidecar {
                           : std::string{};
     };
     sources.metrics = [this] { return metrics_.text(); };
+    sources.settled = [this] { return settled_.load(); };
+    sources.last_taken = [this] { last_scrape_taken_ = true; };
     return sources;
   }
 
@@ -799,57 +807,107 @@ class Sidecar {
     (void)co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kLastWords);
   }
 
+  /// What a supervisor has to allow us between the signal and the end (terminationGracePeriodSeconds, TimeoutStopSec).
+  [[nodiscard]] milliseconds longest_end() const {
+    return config().shutdown.drain + config().shutdown.final_scrape + kEndMargin;
+  }
+
+  /// `holds` must have a name where this is called: g++ 12 destroys a temporary lambda beside a co_await twice.
+  template <typename Condition>
+  task<void> wait_while(Condition holds, TimePoint until) {
+    asio::steady_timer timer{io_};
+    while (holds() && runtime_.now() < until) {
+      timer.expires_after(kDrainPoll);
+      boost::system::error_code error;
+      co_await timer.async_wait(asio::redirect_error(kAwait, error));
+    }
+  }
+
+  /// Told to stop together with its application, it stays until that has gone.
+  task<void> linger(TimePoint deadline) {
+    const milliseconds longest = config().shutdown.linger;
+    if (longest == milliseconds::zero() || hurry_) co_return;
+    say(Level::Info,
+        "lingering",
+        "new calls are still taken, until no connection was open for a second",
+        {{"linger_ms", longest.count()}, {"connections", server_.figures().connections}});
+    TimePoint last_seen = runtime_.now();
+    std::uint64_t ended = ledger_.ended();
+    const auto somebody = [&] {
+      // A call may have come and gone between two looks.
+      if (server_.figures().connections > 0 || ledger_.ended() != ended) last_seen = runtime_.now();
+      ended = ledger_.ended();
+      return !hurry_ && runtime_.now() - last_seen < kQuiet;
+    };
+    const TimePoint end = std::min(deadline, runtime_.now() + longest);
+    co_await wait_while(somebody, end);
+  }
+
+  /// All has ended and is written: what the metrics say now is what a short job has spent.
+  task<void> final_scrape() {
+    const milliseconds longest = config().shutdown.final_scrape;
+    if (longest == milliseconds::zero() || hurry_) co_return;
+    turn();
+    settled_ = true;
+    say(Level::Info,
+        "final_scrape_awaited",
+        "all has ended; /metrics stays up until it was read once more",
+        {{"final_scrape_ms", longest.count()}});
+    const TimePoint begun = runtime_.now();
+    const auto unread = [this] { return !last_scrape_taken_ && !hurry_; };
+    co_await wait_while(unread, begun + longest);
+    const auto waited = std::chrono::floor<milliseconds>(runtime_.now() - begun).count();
+    if (last_scrape_taken_)
+      say(Level::Info, "final_scrape_taken", "the last figures were read", {{"waited_ms", waited}});
+    else
+      say(Level::Warn,
+          "final_scrape_missed",
+          hurry_ ? "second signal: ending now, and nobody has read the last figures"
+                 : "nobody has read the last figures in time; is shutdown.final_scrape longer than the scrape interval?",
+          {{"waited_ms", waited}});
+  }
+
   task<void> live_and_go() {
     boost::system::error_code error;
     const int first = co_await endings_.async_wait(asio::redirect_error(kAwait, error));
     const std::string name = first == SIGINT ? "SIGINT" : "SIGTERM";
+    endings_.async_wait([this](const boost::system::error_code& failed, int) { hurry_ = hurry_ || !failed; });
+    const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     draining_ = true;
     metrics_.draining(true);
+    runs_.drain();
+    replays_.drain();
+    co_await linger(deadline);
     say(Level::Info,
         "draining",
         "no new calls; those in flight have until the drain's deadline",
-        {{"signal", name}, {"in_flight", server_.figures().requests}});
+        {{"signal", name}, {"in_flight", server_.figures().requests}, {"end_takes_ms", longest_end().count()}});
     server_.drain();
-    runs_.drain();
     front_.drain();
-    replays_.drain();
     // Calls that no caller waits for have the same time.
     const auto busy = [this] {
       return server_.figures().requests > 0 || front_.once().active() > 0 || replays_.active() > 0 ||
              runs_.active() > 0;
     };
 
-    bool hurry = false;
-    endings_.async_wait([&hurry](const boost::system::error_code& failed, int) { hurry = hurry || !failed; });
-    const TimePoint deadline = runtime_.now() + config().shutdown.drain;
-    asio::steady_timer timer{io_};
-    while (busy() && runtime_.now() < deadline && !hurry) {
-      timer.expires_after(kDrainPoll);
-      co_await timer.async_wait(asio::redirect_error(kAwait, error));
-    }
+    const auto in_time = [&] { return busy() && !hurry_; };
+    co_await wait_while(in_time, deadline);
     if (busy()) {
       // A request that is still being sent to us is nobody's call yet.
       broken_off_ = front_.active() > 0;
       say(Level::Warn,
           "drain_over",
-          hurry ? "second signal: ending now" : "the drain's deadline has passed",
+          hurry_ ? "second signal: ending now" : "the drain's deadline has passed",
           {{"broken_off", front_.active()}});
       server_.stop_all();
       front_.stop_all();
       replays_.stop_all();
       runs_.stop_all();
-      const TimePoint end = runtime_.now() + kLastWords;
-      while (busy() && runtime_.now() < end) {
-        timer.expires_after(kDrainPoll);
-        co_await timer.async_wait(asio::redirect_error(kAwait, error));
-      }
+      co_await wait_while(busy, runtime_.now() + kLastWords);
     }
     // Transfers that are only being seen out have a second; they are nobody's call any more.
-    const TimePoint end = runtime_.now() + kLastWords + kLastWords;
-    while (upstream_.figures().exchanges > 0 && runtime_.now() < end) {
-      timer.expires_after(kDrainPoll);
-      co_await timer.async_wait(asio::redirect_error(kAwait, error));
-    }
+    const auto transfers = [this] { return upstream_.figures().exchanges > 0; };
+    co_await wait_while(transfers, runtime_.now() + kLastWords + kLastWords);
     if (!opened_.store->flush(kFlushPatience)) {
       broken_off_ = true;
       say(Level::Error,
@@ -858,10 +916,12 @@ class Sidecar {
           {{"file", config().store.path}, {"rows", opened_.store->figures().waiting}});
     }
     co_await last_answers();
+    co_await final_scrape();
     say(Level::Info, "stopped", "callgate is gone", {{"calls", ledger_.ended()}});
     gone_ = true;
-    // The pending wait refers to this frame; let it go before the frame does.
+    // The pending wait refers to us; let it go before we do.
     endings_.cancel();
+    asio::steady_timer timer{io_};
     timer.expires_after(milliseconds{0});
     co_await timer.async_wait(asio::redirect_error(kAwait, error));
     io_.stop();
@@ -906,6 +966,9 @@ class Sidecar {
   std::string store_trouble_{};
   // Health is asked before the loop turns for the first time, and a start is no standstill.
   std::atomic<std::int64_t> last_turn_{std::chrono::steady_clock::now().time_since_epoch().count()};
+  std::atomic<bool> settled_{false};
+  std::atomic<bool> last_scrape_taken_{false};
+  bool hurry_ = false;  // A second signal came.
   bool broken_off_ = false;
   bool gone_ = false;
 };

@@ -137,6 +137,38 @@ TEST(Health, what_a_page_cannot_tell_is_503_without_the_reason) {
   EXPECT_FALSE(has(answer, "CANARY"));
 }
 
+TEST(Health, the_last_metrics_are_taken_by_who_has_read_them_all) {
+  std::atomic<bool> settled = false;
+  std::atomic<int> taken = 0;
+  HealthSources sources = healthy();
+  // More than both sides' buffers hold, so that nobody has it all without having read.
+  const std::string large = "up 1\n" + std::string(4 << 20, '#') + "\n";
+  sources.metrics = [&] { return large; };
+  sources.settled = [&] { return settled.load(); };
+  sources.last_taken = [&] { ++taken; };
+  const HealthServer server{"127.0.0.1:0", std::move(sources)};
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+
+  EXPECT_EQ(body_of(get(server, "/metrics")), large) << "not the last ones yet";
+  settled = true;
+  get(server, "/livez");
+  ask(server, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  {
+    const Socket goes{server.address(), 4096};
+    goes.send(request);
+    std::array<char, 100> some;
+    EXPECT_GT(::recv(goes.fd, some.data(), some.size(), 0), 0);
+  }
+  // Answered one after the other: when this one is there, the one above has been dealt with.
+  get(server, "/livez");
+  EXPECT_EQ(taken, 0);
+
+  EXPECT_EQ(body_of(get(server, "/metrics")), large);
+  const auto until = Clock::now() + 10s;
+  while (taken == 0 && Clock::now() < until) get(server, "/livez");
+  EXPECT_EQ(taken, 1);
+}
+
 TEST(Health, metrics_are_compressed_if_asked) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "callgate_calls_total{n=\"" + std::to_string(i) + "\"} 1\n";
