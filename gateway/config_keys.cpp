@@ -1203,18 +1203,16 @@ constexpr Key kKeys[] = {
     {.path = "shutdown.linger",
      .type = Type::Duration,
      .standard = "0s",
-     .meaning =
-         "After the signal, new connections are still taken for at most this, until none was open for a second: for a "
-         "container that is told to stop together with its application. Part of `shutdown.drain`.",
+     .meaning = "After the signal, new connections are still taken for at most this, until none was open for a "
+                "second: for a container that is told to stop together with its application. Part of `shutdown.drain`.",
      .range = between(0, kDay),
      .example = "20s",
      .apply = put<&C::shutdown, &C::Shutdown::linger>},
     {.path = "shutdown.final_scrape",
      .type = Type::Duration,
      .standard = "0s",
-     .meaning =
-         "When all has ended, the metrics stay up for at most this, until they were scraped once more: for short jobs. "
-         "Comes on top of `shutdown.drain`.",
+     .meaning = "When all has ended, the metrics stay up for at most this, until they were scraped once more: for "
+                "short jobs. Comes on top of `shutdown.drain`.",
      .range = between(0, kHour),
      .example = "20s",
      .apply = put<&C::shutdown, &C::Shutdown::final_scrape>},

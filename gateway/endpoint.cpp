@@ -1,9 +1,9 @@
 #include "gateway/endpoint.h"
 
 #include <httplib.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -99,7 +99,8 @@ class Pages : private httplib::Server {
 };
 
 struct Connection {
-  enum class Doing : std::uint8_t { Reading, Answering, Parting, Over };  // Parting: all is sent, `taken` is waited for.
+  // Parting: all is sent, and whether the peer takes it is waited for.
+  enum class Doing : std::uint8_t { Reading, Answering, Parting, Over };
   Fd fd{};
   Clock::time_point until{};
   Doing doing = Doing::Reading;

@@ -807,7 +807,8 @@ class Sidecar {
     (void)co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kLastWords);
   }
 
-  /// What a supervisor has to allow us between the signal and the end (terminationGracePeriodSeconds, TimeoutStopSec).
+  /// What a supervisor has to allow us between the signal and the end (terminationGracePeriodSeconds,
+  /// TimeoutStopSec).
   [[nodiscard]] milliseconds longest_end() const {
     return config().shutdown.drain + config().shutdown.final_scrape + kEndMargin;
   }
@@ -862,8 +863,9 @@ class Sidecar {
     else
       say(Level::Warn,
           "final_scrape_missed",
-          hurry_ ? "second signal: ending now, and nobody has read the last figures"
-                 : "nobody has read the last figures in time; is shutdown.final_scrape longer than the scrape interval?",
+          hurry_
+              ? "second signal: ending now, and nobody has read the last figures"
+              : "nobody has read the last figures in time; is shutdown.final_scrape longer than the scrape interval?",
           {{"waited_ms", waited}});
   }
 

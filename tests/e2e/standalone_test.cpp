@@ -1,6 +1,6 @@
-// Goal: workers with more than one replica that share one standalone callgate pay for a job once, whichever of them gets
-// it and however often. Method: the real binary, open to other machines as a Service's instance is, two workers on
-// connections of their own, and a queue that gives the job out again.
+// Goal: workers with more than one replica that share one standalone callgate pay for a job once, whichever of them
+// gets it and however often. Method: the real binary, open to other machines as a Service's instance is, two workers
+// on connections of their own, and a queue that gives the job out again.
 
 #include <gtest/gtest.h>
 
@@ -45,19 +45,16 @@ struct Standalone {
   [[nodiscard]] RawClient works_on(const std::string& job, const std::string& key = kWorkers,
                                    const std::string& body = kUnary) const {
     RawClient worker{callgate.data_port()};
-    std::string request = request_text("POST",
-                                       "/openai/v1/chat/completions",
-                                       body,
-                                       {{"Authorization", "Bearer " + key}, {"Idempotency-Key", job}});
+    std::string request = request_text(
+        "POST", "/openai/v1/chat/completions", body, {{"Authorization", "Bearer " + key}, {"Idempotency-Key", job}});
     const std::size_t host = request.find("Host: ") + 6;
     request.replace(host, request.find("\r\n", host) - host, "callgate.jobs.svc:4600");
     worker.send(request);
     return worker;
   }
   [[nodiscard]] double awaited(double expected, std::string_view name, std::string_view labels = {}) const {
-    return support::awaited(expected, [&] {
-      return metric(support::http_get(callgate.health_url() + "/metrics").body, name, labels);
-    });
+    return support::awaited(
+        expected, [&] { return metric(support::http_get(callgate.health_url() + "/metrics").body, name, labels); });
   }
   [[nodiscard]] int requests() const { return provider.stats().at("requests").get<int>(); }
 

@@ -30,7 +30,7 @@ await() {
 run_it() {
   local answer provider_port out
   # An array, so that what is begun with & is the program itself.
-  local -a in_pod=(setpriv --no-new-privs chroot --userspec=$kUser:$kUser --groups= "$root")
+  local -a in_pod=(setpriv --no-new-privs chroot "--userspec=$kUser:$kUser" --groups= "$root")
   # Loopback is down in a new name space; perl is in every Debian. SIOCSIFFLAGS, IFF_UP.
   perl -e 'socket(my $s, 2, 2, 0) or die; my $up = pack("a16 s x22", "lo", 1); ioctl($s, 0x8914, $up) or die' ||
     skip "loopback cannot be brought up in a name space of its own"
