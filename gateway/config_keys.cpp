@@ -1203,8 +1203,9 @@ constexpr Key kKeys[] = {
     {.path = "shutdown.linger",
      .type = Type::Duration,
      .standard = "0s",
-     .meaning = "After the signal, new connections are still taken for at most this, until none was open for a "
-                "second: for a container that is told to stop together with its application. Part of `shutdown.drain`.",
+     .meaning =
+         "After the signal, new connections are still taken for at most this, until none was open for a "
+         "second: for a container that is told to stop together with its application. Part of `shutdown.drain`.",
      .range = between(0, kDay),
      .example = "20s",
      .apply = put<&C::shutdown, &C::Shutdown::linger>},

@@ -95,7 +95,7 @@ TEST(Standalone, a_job_that_is_given_to_the_other_worker_is_replayed_and_paid_on
   RawClient stranger = house.works_on("invoice-4711:summary", kOthers);
   const Response theirs = stranger.read_response();
   EXPECT_EQ(theirs.status, 200);
-  EXPECT_EQ(theirs.header("Callgate-Idempotency"), "");
+  EXPECT_EQ(theirs.header("Callgate-Idempotency"), "stored");
   EXPECT_EQ(house.requests(), 2);
 }
 
