@@ -1,9 +1,12 @@
 // The openai SDK in two major versions.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import OpenAI6 from "openai";
 import OpenAI4 from "openai4";
 import { failure, kHello, kSoonMs, paidOnce } from "./common.mjs";
@@ -28,6 +31,23 @@ const image = (bytes) => ({
 const own = {
   async "a keyed call is paid once, whatever the client repeats"({ sdk, world }) {
     await paidOnce(world, async (options) => (await sdk.chat.completions.create(kAsk, options)).choices[0].message.content);
+  },
+  async "a job that is given to the other of two workers is replayed"({ world, client }) {
+    await world.script([]);
+    const job = `job:${Math.random()}`;
+    const file = fileURLToPath(new URL("worker.mjs", import.meta.url));
+    const work = async () => {
+      const args = [file, client.name === "openai 4" ? "openai4" : "openai", world.base + client.at, job];
+      return JSON.parse((await promisify(execFile)(process.execPath, args, { timeout: 30_000 })).stdout);
+    };
+    assert.deepEqual(await work(), { text: "hello", key: "stored" });
+    // The first one has ended without an acknowledgement.
+    assert.deepEqual(await work(), { text: "hello", key: "replayed" });
+    assert.equal((await world.seen()).length, 1, "the provider is asked once");
+    const [paid, replayed] = [await world.call(), await world.call()];
+    assert.ok(Number(paid.cost_usd) > 0);
+    assert.equal(replayed.attempts.length, 0);
+    assert.equal(replayed.saved_usd, paid.cost_usd);
   },
   async "429 with an hour to wait comes back at once"({ sdk, world, client }) {
     await world.script([{ answer: { status: 429, headers: [["retry-after", "3600"]] } }]);

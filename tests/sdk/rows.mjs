@@ -40,6 +40,7 @@ export const rows = [
   "typed throttling error of AWS",
   "HTTP/2 without TLS",
   "a keyed call is paid once, whatever the client repeats",
+  "a job that is given to the other of two workers is replayed",
 ];
 
 const kBedrock = "requests signed for AWS";
