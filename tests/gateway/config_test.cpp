@@ -392,6 +392,15 @@ const Mistake kMistakes[] = {
       "or "
       "the largest body never fits"},
      false},
+    {"more lingering than there is time to end",
+     "shutdown: {drain: 5s, linger: 6s}\n",
+     {"1:31: error: shutdown.linger: shutdown.linger (6s) must not be above shutdown.drain (5s), of which it is a "
+      "part"},
+     false},
+    {"a last scrape that keeps a process for ever",
+     "shutdown: {final_scrape: 2h}\n",
+     {"1:26: error: shutdown.final_scrape: must be between 0s and 1h (is 2h)"},
+     false},
     {"money as a number",
      "prices: {fallback: {input_usd_per_mtok: 5.00}}\n",
      {"1:41: error: prices.fallback.input_usd_per_mtok: must be an amount in US dollars such as \"12.50\" (is 5.00; "
