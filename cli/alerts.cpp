@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 constexpr int kArrivalsFloor = 5;
 constexpr double kStepFactor = 4;
 
-constexpr double kNearExpiry = 0.8;         // Of the time for which a letter is kept.
-constexpr double kBucketsEnd = 86'400;      // The last bound of callgate_run_duration_seconds.
+constexpr double kNearExpiry = 0.8;     // Of the time for which a letter is kept.
+constexpr double kBucketsEnd = 86'400;  // The last bound of callgate_run_duration_seconds.
 
 std::string number(double value) {
   std::array<char, 32> text{};

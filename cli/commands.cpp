@@ -919,8 +919,9 @@ constexpr Command kCommands[] = {
      .summary = "Write Prometheus rules from the queue contracts.",
      .examples = kAlertsExamples,
      .options = kAlertsOptions,
-     .details = "For each queue what its slo, its dead letters and its owner say; the rules that are shipped for all\n"
-                "queues then keep silent for it. docs/operations.md says what to do when one fires.",
+     .details =
+         "For each queue what its slo, its dead letters and its owner say; the rules that are shipped for all\n"
+         "queues then keep silent for it. docs/operations.md says what to do when one fires.",
      .run = alerts},
     {.words = "keys issue",
      .summary = "Make a key by which a tenant's workers are known.",

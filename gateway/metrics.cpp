@@ -543,6 +543,10 @@ class Metrics::Impl {
       const auto found = std::ranges::find(runs, name, &ledger::RunsPending::queue);
       const bool waits = found != runs.end() && found->waiting > 0;
       const Whose whose = whose_is(name);
+      // Of a contract's queue there is something to see when nothing waits, too.
+      for (Gauges* const depth : {&runs_waiting_, &runs_scheduled_, &runs_running_})
+        add(depth->at({whose.queue, whose.owner}), 0);
+      most(runs_oldest_.at({whose.queue, whose.owner}), 0);
       if (queue.success_ratio) most(run_success_ratio_.at({whose.queue, whose.owner}), *queue.success_ratio);
       if (queue.complete_within)
         most(run_complete_within_.at({whose.queue, whose.owner}), seconds(*queue.complete_within));
@@ -874,8 +878,7 @@ class Metrics::Impl {
   Gauges queue_depth_ = gauges("callgate_queue_depth", "Calls that wait for their turn.", {lane_});
   Gauges queue_oldest_ =
       gauges("callgate_queue_oldest_wait_seconds", "How long the call has waited that waits longest.", {lane_});
-  Gauges queue_max_wait_ =
-      gauges("callgate_queue_max_wait_seconds", "How long it may: queue.max_wait.", {lane_});
+  Gauges queue_max_wait_ = gauges("callgate_queue_max_wait_seconds", "How long it may: queue.max_wait.", {lane_});
   Histograms queue_wait_ =
       histograms("callgate_queue_wait_seconds", "How long calls waited for their turns.", {lane_}, kQueueBuckets);
   Histograms waits_ =
@@ -1053,7 +1056,9 @@ void Metrics::loads(const std::vector<budget::UpstreamLoad>& upstreams,
                     const std::vector<budget::BudgetState>& budgets) {
   impl_->loads(upstreams, tenants, budgets);
 }
-void Metrics::lanes(const std::array<budget::LaneState, 3>& lanes, budget::TimePoint now) { impl_->lanes(lanes, now); }
+void Metrics::lanes(const std::array<budget::LaneState, 3>& lanes, budget::TimePoint now) {
+  impl_->lanes(lanes, now);
+}
 void Metrics::budget_event(const budget::SpendEvent& event) { impl_->budget_event(event); }
 void Metrics::operator_act(std::string_view act, std::string_view what) { impl_->operator_act(act, what); }
 void Metrics::replay_moved(std::string_view state) { impl_->replay_moved(state); }

@@ -39,7 +39,7 @@ struct MetricNames {
   std::vector<QueueName> queues{};
   std::array<std::chrono::milliseconds, 3> max_wait{};  // By lane.
   std::chrono::milliseconds letters_kept{0};            // Where no contract says otherwise.
-  bool tell_tenants = true;  // False: all are "_other".
+  bool tell_tenants = true;                             // False: all are "_other".
 };
 
 /// Figures that are read when Prometheus asks (on its thread), kept current by the I/O thread.

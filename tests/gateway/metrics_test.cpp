@@ -454,6 +454,12 @@ TEST(Metrics, what_alerts_look_at_is_there_before_its_first_event_and_beside_its
   play(metrics, refused);
   EXPECT_EQ(value(metrics, R"(callgate_attempts_page_total{class="quota_exhausted",upstream="openai"})"), 1);
 
+  metrics.pending({}, {}, gateway::WallTime{10s});
+  for (const char* name : {"waiting", "scheduled", "running", "oldest_wait_seconds"}) {
+    const std::string series = std::string{"callgate_runs_"} + name + R"({owner="billing",queue="invoices"})";
+    EXPECT_EQ(value(metrics, series), 0);
+  }
+
   const budget::TimePoint now{100s};
   std::array<budget::LaneState, 3> lanes{};
   for (std::size_t i = 0; i < 3; ++i) lanes[i].lane = static_cast<budget::Lane>(i);

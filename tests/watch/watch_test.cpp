@@ -1,6 +1,6 @@
-// Goal: who is called at night finds what the alert names: a section that says what to do with commands that exist, and
-// a panel that shows something. Method: the shipped rules, dashboard and documents are held against each other and
-// against a running callgate, which a real Prometheus scrapes.
+// Goal: who is called at night finds what the alert names: a section that says what to do with commands that exist,
+// and a panel that shows something. Method: the shipped rules, dashboard and documents are held against each other
+// and against a running callgate, which a real Prometheus scrapes.
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
@@ -88,9 +88,10 @@ std::string chosen(std::string expr) {
 Json dashboard() { return Json::parse(read(kRoot + "/helm/callgate/files/dashboard.json")); }
 std::vector<Query> queries() {
   std::vector<Query> all;
-  for (const Json& panel : dashboard().at("panels")) {
-    for (const Json& target : panel.value("targets", Json::array()))
-      all.push_back({panel.at("id"), panel.at("title"), chosen(target.at("expr"))});
+  const Json board = dashboard();  // A temporary of a range-for's would not live to its end.
+  for (const Json& panel : board.at("panels")) {
+    const Json targets = panel.value("targets", Json::array());
+    for (const Json& target : targets) all.push_back({panel.at("id"), panel.at("title"), chosen(target.at("expr"))});
   }
   return all;
 }
@@ -124,7 +125,8 @@ TEST(Watch, promtool_has_nothing_against_the_rules_and_what_the_dashboard_asks) 
 
   Json asked = Json::array();
   for (const Query& query : queries()) asked.push_back(query.expr);
-  for (const Json& one : dashboard().at("annotations").at("list")) asked.push_back(chosen(one.at("expr")));
+  const Json board = dashboard();
+  for (const Json& one : board.at("annotations").at("list")) asked.push_back(chosen(one.at("expr")));
   std::string rules = "groups:\n  - name: dashboard\n    rules:\n";
   for (std::size_t i = 0; i < asked.size(); ++i) {
     EXPECT_EQ(asked[i].get<std::string>().find('$'), std::string::npos) << "an unknown variable in " << asked[i];
@@ -136,7 +138,8 @@ TEST(Watch, promtool_has_nothing_against_the_rules_and_what_the_dashboard_asks) 
 
 TEST(Watch, each_alert_has_a_section_a_panel_and_cases) {
   std::set<int> panels;
-  for (const Json& panel : dashboard().at("panels"))
+  const Json board = dashboard();
+  for (const Json& panel : board.at("panels"))
     EXPECT_TRUE(panels.insert(panel.at("id").get<int>()).second) << "twice: " << panel.at("id");
   const std::string guide = read(kRoot + "/docs/operations.md");
   const std::string cases =
@@ -149,7 +152,7 @@ TEST(Watch, each_alert_has_a_section_a_panel_and_cases) {
     EXPECT_TRUE(alert.labels.at("severity") == "page" || alert.labels.at("severity") == "ticket");
     EXPECT_FALSE(alert.annotations.at("summary").empty());
     EXPECT_FALSE(alert.annotations.at("description").empty());
-    EXPECT_EQ(alert.annotations.at("__dashboardUid__"), dashboard().at("uid"));
+    EXPECT_EQ(alert.annotations.at("__dashboardUid__"), board.at("uid"));
     EXPECT_TRUE(panels.contains(std::stoi(alert.annotations.at("__panelId__"))));
 
     std::string anchor = "alert-" + alert.name;
@@ -294,11 +297,13 @@ class WatchLive : public testing::Test {
     };
     callgate_ = std::make_unique<Callgate>(
         "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0}\nupstreams:\n"
-        "  anthropic: {url: " + provider_.url() + "}\n" + upstream("openai", "{name: main, key: {env: KEY_MAIN}}") +
+        "  anthropic: {url: " +
+            provider_.url() + "}\n" + upstream("openai", "{name: main, key: {env: KEY_MAIN}}") +
             upstream("refused", "{name: revoked, key: {env: KEY_REVOKED}}, {name: empty, key: {env: KEY_EMPTY}}") +
             upstream("broken", "{name: main, key: {env: KEY_BROKEN}}") +
             "tenants:\n  search: {budget: {daily_usd: \"50\", monthly_usd: \"1000\"}}\n"
-            "  poor: {budget: {daily_usd: \"0.000001\"}}\n  mail: {}\n"
+            "  poor: {budget: {daily_usd: \"0.000001\"}}\n"
+            "  near: {budget: {daily_usd: \"1\", warn_at: 0.001}}\n  mail: {}\n"
             "store: {path: calls.db, payloads: plain}\n"
             "retry: {base: 20ms, bulk: {attempts: 3}, interactive: {attempts: 3}}\n"
             "breaker: {min_calls: 100000}\n"
@@ -350,20 +355,23 @@ class WatchLive : public testing::Test {
     EXPECT_EQ(chat("fails with a key" + n, {{"Idempotency-Key", "dead" + n}}), 500);
     for (int twice = 0; twice < 2; ++twice)
       EXPECT_EQ(chat("cached for both" + n, {{"Idempotency-Key", "twin" + n}}), 200);
+    EXPECT_EQ(chat("cached for near" + n, {{"Callgate-Tenant", "near"}}), 200);
     EXPECT_EQ(chat("poor" + n, {{"Callgate-Tenant", "poor"}}), 402);
     EXPECT_EQ(http_get(callgate_->data_url() + "/nowhere/v1/models").status, 404);
     (void)chat("breaks" + n, {}, true);
-    (void)post("/anthropic/v1/messages",
-               R"({"model":"claude-sonnet-4-5","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"breaks)" +
-                   n + R"("}]})",
-               {{"x-api-key", "sk-own"}, {"anthropic-version", "2023-06-01"}});
+    (void)post(
+        "/anthropic/v1/messages",
+        R"({"model":"claude-sonnet-4-5","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"breaks)" +
+            n + R"("}]})",
+        {{"x-api-key", "sk-own"}, {"anthropic-version", "2023-06-01"}});
     for (int twice = 0; twice < 2; ++twice) EXPECT_NE(chat("left out" + n, {}, false, "refused"), 200);
-    for (int often = 0; often < 3; ++often) EXPECT_NE(chat("down " + std::to_string(often) + n, {}, false, "broken"), 200);
+    for (int often = 0; often < 3; ++often)
+      EXPECT_NE(chat("down " + std::to_string(often) + n, {}, false, "broken"), 200);
     run("a run" + n);
     run("a run that fails" + n);
     const Json planned = admin("/v1/replays?reason=test&rate=1000&class=server_error");
-    (void)admin("/v1/replays/" + planned.at("id").get<std::string>() + "/start?digest=" +
-                planned.at("digest").get<std::string>());
+    (void)admin("/v1/replays/" + planned.at("id").get<std::string>() +
+                "/start?digest=" + planned.at("digest").get<std::string>());
     (void)admin("/v1/pause?what=tenant&name=mail");
     (void)admin("/v1/pause?what=upstream&name=anthropic");
     (void)admin("/v1/resume?what=upstream&name=anthropic");
@@ -385,10 +393,11 @@ class WatchLive : public testing::Test {
         "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: ['" + kAlerts +
             "', '" + own + "']\nscrape_configs: [{job_name: callgate, static_configs: [{targets: ['127.0.0.1:" +
             std::to_string(callgate_->health_port()) + "']}]}]\n");
-    prometheus_ = std::make_unique<Process>(std::vector<std::string>{"prometheus",
-                                                                     "--config.file=" + config,
-                                                                     "--storage.tsdb.path=" + folder_.path() + "/tsdb",
-                                                                     "--web.listen-address=127.0.0.1:0"});
+    prometheus_ =
+        std::make_unique<Process>(std::vector<std::string>{"prometheus",
+                                                           "--config.file=" + config,
+                                                           "--storage.tsdb.path=" + folder_.path() + "/tsdb",
+                                                           "--web.listen-address=127.0.0.1:0"});
     const std::regex listening{R"re(msg="Listening on" address=(127\.0\.0\.1:\d+))re"};
     std::smatch found;
     std::string said;
@@ -495,7 +504,8 @@ TEST_F(WatchLive, prometheus_answers_all_that_the_dashboard_asks_and_the_rules_w
   EXPECT_FALSE(firing.contains("CallgateTargetDown"));
   EXPECT_FALSE(firing.contains("CallgateLedgerDown"));
   std::size_t rules = 0;
-  for (const Json& group : prometheus("/api/v1/rules").at("data").at("groups")) {
+  const Json loaded = prometheus("/api/v1/rules");
+  for (const Json& group : loaded.at("data").at("groups")) {
     for (const Json& rule : group.at("rules")) {
       EXPECT_EQ(rule.at("health"), "ok") << rule;
       ++rules;
