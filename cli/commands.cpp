@@ -921,7 +921,9 @@ constexpr Command kCommands[] = {
      .options = kAlertsOptions,
      .details =
          "For each queue what its slo, its dead letters and its owner say; the rules that are shipped for all\n"
-         "queues then keep silent for it. docs/operations.md says what to do when one fires.",
+         "queues then keep silent for it. Errors elsewhere, such as keys that are not on this machine, are named and "
+         "do no\n"
+         "harm. docs/operations.md says what to do when one fires.",
      .run = alerts},
     {.words = "keys issue",
      .summary = "Make a key by which a tenant's workers are known.",

@@ -153,9 +153,20 @@ TEST_F(Alerts, without_contracts_are_an_empty_file_of_rules) {
   EXPECT_EQ(said.code, 0);
   EXPECT_NE(said.err.find("no queue has a contract"), std::string::npos);
   EXPECT_EQ(promtool("check rules --lint-fatal", file("rules.yaml", said.out)), "") << said.out;
-  const Said bad = alerts("queues: 7\n");
-  EXPECT_EQ(bad.code, 3);
-  EXPECT_EQ(bad.out, "");
+}
+
+TEST_F(Alerts, need_contracts_without_errors_and_no_keys) {
+  for (const char* bad : {"queues: 7\n", "queues: {mail: {slo: {oldest_wait: soon}}}\n", "queues: {\n"}) {
+    const Said said = alerts(bad);
+    EXPECT_EQ(said.code, 3) << bad;
+    EXPECT_EQ(said.out, "") << bad;
+    EXPECT_NE(said.err.find("error"), std::string::npos) << bad;
+  }
+  const Said said = alerts("upstreams: {openai: {credentials: [{name: main, key: {file: /nowhere/key}}]}}\n" +
+                           std::string{kContract});
+  EXPECT_EQ(said.code, 0);
+  EXPECT_NE(said.err.find("/nowhere/key"), std::string::npos) << said.err;
+  EXPECT_EQ(said.out, alerts(kContract).out);
 }
 
 TEST_F(Alerts, take_no_word_of_a_contract_for_more_than_text) {
