@@ -1065,7 +1065,15 @@ std::array<LaneState, 3> Dispatcher::lanes(TimePoint now) {
   std::array<LaneState, 3> all;
   for (std::size_t i = 0; i < 3; ++i) {
     all[i].lane = static_cast<Lane>(i);
-    for (const auto& [name, one] : tenants_) all[i].waiting += one->lines[i].all.size();
+    for (const auto& [name, one] : tenants_) {
+      const std::map<Place, Job*>& jobs = one->lines[i].all;
+      all[i].waiting += jobs.size();
+      // Repetitions stand by when their calls came, which is not since when they wait; behind them all are in order.
+      for (const auto& [place, job] : jobs) {
+        all[i].oldest = std::min(all[i].oldest.value_or(job->since), job->since);
+        if (!job->again) break;
+      }
+    }
     all[i].paused_until = paused(Pausable::Lane, name_of(all[i].lane));
   }
   return all;

@@ -215,6 +215,7 @@ struct UpstreamLoad {
 struct LaneState {
   Lane lane{};
   std::size_t waiting = 0;
+  std::optional<TimePoint> oldest{};  // Since when the one that has waited longest does.
   std::optional<TimePoint> paused_until{};
 };
 

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "cli/about.h"
+#include "cli/alerts.h"
 #include "cli/calls.h"
 #include "cli/classify.h"
 #include "cli/command.h"
@@ -509,6 +510,11 @@ constexpr Example kShowExamples[] = {
     {"callgate config show --json", "for programs"},
 };
 
+constexpr Option kAlertsOptions[] = {kConfig, kSet};
+constexpr Example kAlertsExamples[] = {
+    {"callgate alerts --config callgate.yaml > callgate-queues.yaml", "a rules file for Prometheus"},
+};
+
 constexpr Option kKeysIssueOptions[] = {{"--tenant", "NAME", "Whose key it will be."}, kJson};
 constexpr Example kKeysIssueExamples[] = {
     {"callgate keys issue --tenant search", "a key for the worker, and a line for the configuration"},
@@ -925,6 +931,16 @@ constexpr Command kCommands[] = {
      .summary = "Print the documentation of all keys, in Markdown.",
      .examples = kDocsExamples,
      .run = config_docs},
+    {.words = "alerts",
+     .summary = "Write Prometheus rules from the queue contracts.",
+     .examples = kAlertsExamples,
+     .options = kAlertsOptions,
+     .details =
+         "For each queue what its slo, its dead letters and its owner say; the rules that are shipped for all\n"
+         "queues then keep silent for it. Errors elsewhere, such as keys that are not on this machine, are named and "
+         "do no\n"
+         "harm. docs/operations.md says what to do when one fires.",
+     .run = alerts},
     {.words = "keys issue",
      .summary = "Make a key by which a tenant's workers are known.",
      .examples = kKeysIssueExamples,

@@ -227,6 +227,9 @@ constexpr std::array kAcceptances = {"new"sv, "same"sv};
 constexpr std::array kStartBuckets = {
     .01, .05, .1, .5, 1., 5., 15., 30., 60., 300., 900., 1800., 3600., 14400., 86400.};
 constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
+// Only a person can mend these.
+constexpr std::array kAccountClasses = {
+    classifier::Class::Auth, classifier::Class::Permission, classifier::Class::QuotaExhausted};
 constexpr std::array kVersions = {std::string_view{CALLGATE_VERSION}};
 enum class Kind : std::uint8_t { Input, CacheRead, CacheWrite, Output, Reasoning };
 constexpr std::array kKinds = {"input"sv, "cache_read"sv, "cache_write"sv, "output"sv, "reasoning"sv};
@@ -472,6 +475,12 @@ class Metrics::Impl {
     }
     budgets_shown_ = std::move(shown);
   }
+  void lanes(const std::array<budget::LaneState, 3>& lanes, budget::TimePoint now) {
+    for (const budget::LaneState& one : lanes) {
+      const double waited = one.oldest ? std::chrono::duration<double>(now - *one.oldest).count() : 0;
+      queue_oldest_.at({id_of(one.lane)}).Set(std::max(waited, 0.));
+    }
+  }
   void budget_event(const budget::SpendEvent& event) {
     const bool warned = event.kind == budget::SpendEvent::Kind::Warned;
     budget_events_
@@ -504,6 +513,7 @@ class Metrics::Impl {
   void letter_written(std::string_view queue, classifier::Class cls) {
     const Whose whose = whose_is(queue);
     letters_.at({id_of(cls), whose.queue, whose.owner}).Increment();
+    letters_arrived_.at({whose.queue, whose.owner}).Increment();
     if (is_page_worthy(cls)) letters_page_.at({id_of(cls), whose.queue, whose.owner}).Increment();
   }
   void webhook(ledger::Store::Telling how) { webhooks_.at({id_of(how)}).Increment(); }
@@ -533,6 +543,10 @@ class Metrics::Impl {
       const auto found = std::ranges::find(runs, name, &ledger::RunsPending::queue);
       const bool waits = found != runs.end() && found->waiting > 0;
       const Whose whose = whose_is(name);
+      // Of a contract's queue there is something to see when nothing waits, too.
+      for (Gauges* const depth : {&runs_waiting_, &runs_scheduled_, &runs_running_})
+        add(depth->at({whose.queue, whose.owner}), 0);
+      most(runs_oldest_.at({whose.queue, whose.owner}), 0);
       if (queue.success_ratio) most(run_success_ratio_.at({whose.queue, whose.owner}), *queue.success_ratio);
       if (queue.complete_within)
         most(run_complete_within_.at({whose.queue, whose.owner}), seconds(*queue.complete_within));
@@ -592,7 +606,13 @@ class Metrics::Impl {
       queue_names_.learn(queue.name);
       if (!queue.owner.empty()) owners_.learn(queue.owner);
       queues_known_[queue.name] = queue;
+      const auto kept = queue.letters_kept.count() > 0 ? queue.letters_kept : names.letters_kept;
+      start_at_zero(whose_is(queue.name), kept);
     }
+    start_at_zero({queue_names_.id_of(kNoQueue), owners_.id_of(kNobody)}, names.letters_kept);
+    start_at_zero({kOther, owners_.id_of(kNobody)}, names.letters_kept);
+    for (Id lane = 1; lane < lanes_.size(); ++lane)
+      queue_max_wait_.at({lane}).Set(seconds(names.max_wait[static_cast<std::size_t>(lane) - 1]));
     for (const auto& [upstream, credential] : names.credentials) {
       credentials_.take(credential);
       key_file_good_.at({upstreams_.id_of(upstream), credentials_.id_of(credential)}).Set(1);
@@ -633,6 +653,7 @@ class Metrics::Impl {
       const Id upstream = upstreams_.id_of(attempt.upstream);
       attempts_.at({upstream, model, id_of(attempt.cls)}).Increment();
       attempt_duration_.at({upstream, model, id_of(attempt.cls)}).Observe(seconds(attempt.took));
+      if (is_page_worthy(attempt.cls)) attempts_page_.at({upstream, id_of(attempt.cls)}).Increment();
       if (before) {
         retries_.at({upstream, model, id_of(*before)}).Increment();
       }
@@ -691,17 +712,27 @@ class Metrics::Impl {
   void start_at_zero(Id upstream) {
     for (Id lane = 1; lane < lanes_.size(); ++lane) calls_in_flight_.at({upstream, lane});
     for (Id side = 1; side < sides_.size(); ++side) streams_broken_.at({upstream, side});
+    for (const classifier::Class cls : kAccountClasses) attempts_page_.at({upstream, id_of(cls)});
     possibly_billed_.at({upstream});
     pauses_.at({upstream});
     usage_missing_.at({upstream});
     price_missing_.at({upstream});
     unknown_answers_.at({upstream, kOther});
   }
+  void start_at_zero(Whose whose, std::chrono::milliseconds letters_kept) {
+    letters_arrived_.at({whose.queue, whose.owner});
+    for (std::size_t i = 0; i < classifier::kClassNames.size(); ++i) {
+      const auto cls = static_cast<classifier::Class>(i);
+      if (is_page_worthy(cls)) letters_page_.at({id_of(cls), whose.queue, whose.owner});
+    }
+    letters_kept_.at({whose.queue, whose.owner}).Set(seconds(letters_kept));
+  }
   // A counter that appears with its first event hides that event from rate() and increase().
   void start_at_zero() {
     for (Id upstream = 1; upstream < upstreams_.size(); ++upstream) start_at_zero(upstream);
     for (Id lane = 1; lane < lanes_.size(); ++lane) {
       queue_depth_.at({lane});
+      queue_oldest_.at({lane});
       queue_wait_.at({lane});
     }
     for (Id tenant = 1; tenant < tenants_.size(); ++tenant) {
@@ -805,6 +836,8 @@ class Metrics::Impl {
       gauges("callgate_calls_in_flight", "Calls that have begun and not ended.", {upstream_, lane_});
   Counters attempts_ =
       counters("callgate_attempts_total", "Tries at a provider, at their end.", {upstream_, model_, class_});
+  Counters attempts_page_ = counters("callgate_attempts_page_total",
+                                     "Those of them that somebody must look at at once.", {upstream_, class_});
   Histograms attempt_duration_ = histograms("callgate_attempt_duration_seconds", "How long a try at a provider took.",
                                             {upstream_, model_, class_}, kDurationBuckets);
   Counters retries_ = counters("callgate_retries_total", "Tries after the first, by the class that caused them.",
@@ -843,6 +876,9 @@ class Metrics::Impl {
   Gauges key_file_good_ =
       gauges("callgate_key_file_good", "0 while a key's file cannot be used, else 1.", {upstream_, credential_});
   Gauges queue_depth_ = gauges("callgate_queue_depth", "Calls that wait for their turn.", {lane_});
+  Gauges queue_oldest_ =
+      gauges("callgate_queue_oldest_wait_seconds", "How long the call has waited that waits longest.", {lane_});
+  Gauges queue_max_wait_ = gauges("callgate_queue_max_wait_seconds", "How long it may: queue.max_wait.", {lane_});
   Histograms queue_wait_ =
       histograms("callgate_queue_wait_seconds", "How long calls waited for their turns.", {lane_}, kQueueBuckets);
   Histograms waits_ =
@@ -967,12 +1003,16 @@ class Metrics::Impl {
                            {queue_, owner_});
   Counters letters_ =
       counters("callgate_dead_letters_total", "Dead letters that were written.", {class_, queue_, owner_});
+  Counters letters_arrived_ = counters("callgate_dead_letters_arrived_total",
+                                       "Dead letters that were written, of all classes together.", {queue_, owner_});
   Counters letters_page_ = counters("callgate_dead_letters_page_total",
                                     "Those of them that somebody must look at at once.", {class_, queue_, owner_});
   Gauges letters_pending_ =
       gauges("callgate_dead_letters_pending", "Dead letters that are open.", {class_, queue_, owner_});
   Gauges letters_oldest_ =
       gauges("callgate_dead_letters_oldest_seconds", "The age of the oldest open one.", {class_, queue_, owner_});
+  Gauges letters_kept_ = gauges("callgate_dead_letters_retention_seconds",
+                                "For how long a dead letter is kept, from its arrival.", {queue_, owner_});
   Counters webhooks_ =
       counters("callgate_webhooks_total", "Attempts to tell of a run's end.", {{"result", &tellings_}});
   Gauges draining_ = gauges("callgate_draining", "1 while the process is going, else 0.", {});
@@ -1015,6 +1055,9 @@ void Metrics::loads(const std::vector<budget::UpstreamLoad>& upstreams,
                     const std::vector<budget::TenantState>& tenants,
                     const std::vector<budget::BudgetState>& budgets) {
   impl_->loads(upstreams, tenants, budgets);
+}
+void Metrics::lanes(const std::array<budget::LaneState, 3>& lanes, budget::TimePoint now) {
+  impl_->lanes(lanes, now);
 }
 void Metrics::budget_event(const budget::SpendEvent& event) { impl_->budget_event(event); }
 void Metrics::operator_act(std::string_view act, std::string_view what) { impl_->operator_act(act, what); }

@@ -2,6 +2,7 @@
 // What does callgate tell Prometheus? The table of all families stands in metrics.cpp, their meaning in
 // docs/metrics.md.
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@ struct QueueName {
   std::optional<std::chrono::milliseconds> oldest_wait{};  // Its objectives.
   std::optional<double> success_ratio{};
   std::optional<std::chrono::milliseconds> complete_within{};
+  std::chrono::milliseconds letters_kept{0};  // Its own retention; 0: that of all others.
 };
 
 /// What may become a label value; everything else folds into "_other" (a caller's text must not grow the scrape).
@@ -35,7 +37,9 @@ struct MetricNames {
   std::vector<std::string> models{};  // Names in the price table. At most 50 more are learned from answered calls.
   std::vector<std::string> tenants{};
   std::vector<QueueName> queues{};
-  bool tell_tenants = true;  // False: all are "_other".
+  std::array<std::chrono::milliseconds, 3> max_wait{};  // By lane.
+  std::chrono::milliseconds letters_kept{0};            // Where no contract says otherwise.
+  bool tell_tenants = true;                             // False: all are "_other".
 };
 
 /// Figures that are read when Prometheus asks (on its thread), kept current by the I/O thread.
@@ -74,6 +78,7 @@ class Metrics {
   /// How full everything is; called a few times a second.
   void loads(const std::vector<budget::UpstreamLoad>& upstreams, const std::vector<budget::TenantState>& tenants,
              const std::vector<budget::BudgetState>& budgets);
+  void lanes(const std::array<budget::LaneState, 3>& lanes, budget::TimePoint now);
   void budget_event(const budget::SpendEvent& event);
   void operator_act(std::string_view act, std::string_view what);
   void replay_moved(std::string_view state);  // Of ledger::kReplayStateNames.

@@ -97,8 +97,14 @@ MetricNames metric_names(const Config& config) {
   for (const RouteConfig& route : config.routes) names.routes.push_back(route.name);
   for (const TenantConfig& tenant : config.tenants) names.tenants.push_back(tenant.name);
   for (const QueueContract& queue : config.queues)
-    names.queues.push_back(
-        {queue.name, queue.owner.team, queue.slo.oldest_wait, queue.slo.success_ratio, queue.slo.complete_within});
+    names.queues.push_back({queue.name,
+                            queue.owner.team,
+                            queue.slo.oldest_wait,
+                            queue.slo.success_ratio,
+                            queue.slo.complete_within,
+                            queue.dead_letter.retention});
+  names.max_wait = {config.queue.max_wait.interactive, config.queue.max_wait.bulk, config.queue.max_wait.backfill};
+  names.letters_kept = config.store.keep_dead_letters;
   names.tell_tenants = config.tenant_label;
   return names;
 }
@@ -749,6 +755,7 @@ class Sidecar {
     const CurlUpstream::Figures upstream = upstream_.figures();
     metrics_.health(admission_.health());
     metrics_.loads(admission_.upstreams(), admission_.tenants(), admission_.budgets());
+    metrics_.lanes(admission_.lanes(), runtime_.now());
     const ledger::StoreFigures store = opened_.store->figures();
     metrics_.store(store, opened_.trouble.empty() && store.trouble.empty());
     hear_of_store(store.trouble);

@@ -155,6 +155,27 @@ TEST(Dispatcher, in_a_tenant_first_come_first_served_and_repetitions_before_all)
   EXPECT_EQ(world.desk->waiting(), 0U);
 }
 
+TEST(Dispatcher, the_oldest_of_a_lane_is_who_waits_longest_though_repetitions_stand_first) {
+  World world;
+  const auto oldest = [&] { return world.desk->lanes(world.now)[static_cast<std::size_t>(Lane::Bulk)].oldest; };
+  EXPECT_FALSE(oldest());
+  Task& first = world.enter(world.task("a"));
+  EXPECT_FALSE(oldest()) << "it has begun";
+  world.now += 1s;
+  Task& second = world.enter(world.task("b"));
+  world.now += 1s;
+  world.enter(world.task("c"));
+  EXPECT_EQ(oldest(), kNow + 1s);
+  world.end(first);
+  EXPECT_TRUE(second.begun());
+  EXPECT_EQ(oldest(), kNow + 2s);
+  world.now += 1s;
+  world.again(first);
+  EXPECT_EQ(oldest(), kNow + 2s) << "a repetition stands first, and has waited less";
+  world.drain();
+  EXPECT_FALSE(oldest());
+}
+
 TEST(Dispatcher, whom_its_own_limit_holds_blocks_nobody) {
   World world{2};
   world.policy.tenants["a"] = {.weight = 1, .rates = {}, .concurrent = 1};

@@ -133,6 +133,7 @@ void work_everything(Metrics& metrics) {
   tenant.name = "search";
   budget::BudgetState money{.tenant = "search", .period = budget::Period::Day, .resets = budget::WallTime{} + 1h};
   metrics.loads({load}, {tenant}, {money});
+  metrics.lanes({}, {});
   metrics.budget_event({.kind = budget::SpendEvent::Kind::Warned, .tenant = "search", .period = budget::Period::Day});
   metrics.operator_act("pause", "tenant");
   metrics.estimated({.input = 10, .output = 10}, {.input = 5, .output = 20});
@@ -419,6 +420,56 @@ TEST(Metrics, what_is_known_beforehand_stands_at_zero_from_the_start) {
     EXPECT_EQ(value(metrics, name), 0) << name;
   }
   EXPECT_EQ(value(metrics, R"(callgate_build_info{version=")" CALLGATE_VERSION R"("})"), 1);
+}
+
+TEST(Metrics, what_alerts_look_at_is_there_before_its_first_event_and_beside_its_target) {
+  MetricNames names = kNames;
+  names.queues.push_back({.name = "invoices", .owner = "billing", .letters_kept = 90 * 24h});
+  names.queues.push_back({.name = "mail"});
+  names.letters_kept = 30 * 24h;
+  names.max_wait = {30s, 5min, 30min};
+  Metrics metrics{names};
+  for (const char* name : {R"(callgate_attempts_page_total{class="auth",upstream="openai"})",
+                           R"(callgate_attempts_page_total{class="quota_exhausted",upstream="anthropic"})",
+                           R"(callgate_dead_letters_arrived_total{owner="billing",queue="invoices"})",
+                           R"(callgate_dead_letters_arrived_total{owner="_none",queue="_none"})",
+                           R"(callgate_dead_letters_arrived_total{owner="_none",queue="_other"})",
+                           R"(callgate_dead_letters_page_total{class="crash",owner="billing",queue="invoices"})",
+                           R"(callgate_queue_oldest_wait_seconds{lane="interactive"})"}) {
+    EXPECT_EQ(value(metrics, name), 0) << name;
+  }
+  EXPECT_EQ(value(metrics, R"(callgate_queue_max_wait_seconds{lane="bulk"})"), 300);
+  EXPECT_EQ(value(metrics, R"(callgate_dead_letters_retention_seconds{owner="billing",queue="invoices"})"),
+            90 * 86'400);
+  EXPECT_EQ(value(metrics, R"(callgate_dead_letters_retention_seconds{owner="_none",queue="mail"})"), 30 * 86'400);
+  EXPECT_EQ(value(metrics, R"(callgate_dead_letters_retention_seconds{owner="_none",queue="_other"})"), 30 * 86'400);
+
+  metrics.letter_written("invoices", Class::ServerError);
+  metrics.letter_written("invoices", Class::Auth);
+  EXPECT_EQ(value(metrics, R"(callgate_dead_letters_arrived_total{owner="billing",queue="invoices"})"), 2);
+  EXPECT_EQ(value(metrics, R"(callgate_dead_letters_page_total{class="auth",owner="billing",queue="invoices"})"), 1);
+  CallRecord refused = answered();
+  refused.outcome = Outcome::Failed;
+  refused.attempts = {attempt(1, Class::ServerError, 500), attempt(2, Class::QuotaExhausted, 429)};
+  play(metrics, refused);
+  EXPECT_EQ(value(metrics, R"(callgate_attempts_page_total{class="quota_exhausted",upstream="openai"})"), 1);
+
+  metrics.pending({}, {}, gateway::WallTime{10s});
+  for (const char* name : {"waiting", "scheduled", "running", "oldest_wait_seconds"}) {
+    const std::string series = std::string{"callgate_runs_"} + name + R"({owner="billing",queue="invoices"})";
+    EXPECT_EQ(value(metrics, series), 0);
+  }
+
+  const budget::TimePoint now{100s};
+  std::array<budget::LaneState, 3> lanes{};
+  for (std::size_t i = 0; i < 3; ++i) lanes[i].lane = static_cast<budget::Lane>(i);
+  lanes[1].oldest = now - 7s;
+  metrics.lanes(lanes, now);
+  EXPECT_EQ(value(metrics, R"(callgate_queue_oldest_wait_seconds{lane="bulk"})"), 7);
+  EXPECT_EQ(value(metrics, R"(callgate_queue_oldest_wait_seconds{lane="interactive"})"), 0);
+  lanes[1].oldest.reset();
+  metrics.lanes(lanes, now);
+  EXPECT_EQ(value(metrics, R"(callgate_queue_oldest_wait_seconds{lane="bulk"})"), 0);
 }
 
 TEST(Metrics, gauges_follow_and_counters_only_rise) {
