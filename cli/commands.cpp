@@ -4,12 +4,14 @@
 #include "cli/calls.h"
 #include "cli/classify.h"
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/config.h"
 #include "cli/control.h"
 #include "cli/dead.h"
 #include "cli/dead_replay.h"
 #include "cli/keys.h"
 #include "cli/ledger.h"
+#include "cli/man.h"
 #include "cli/prices.h"
 #include "cli/reload.h"
 #include "cli/serve.h"
@@ -573,6 +575,15 @@ constexpr Example kUsageExamples[] = {
 
 constexpr Option kJsonOnly[] = {kJson};
 constexpr Example kDialectsExamples[] = {{"callgate dialects", "what `dialect:` may say"}};
+constexpr Example kManExamples[] = {
+    {"callgate man > /usr/local/share/man/man1/callgate.1", "all commands, for man(1)"},
+    {"callgate man callgate.yaml | man -l -", "read the configuration's keys at once"},
+};
+constexpr Example kCompletionExamples[] = {
+    {"source <(callgate completion bash)", "in this shell"},
+    {"callgate completion zsh > /usr/local/share/zsh/site-functions/_callgate", "for all users of zsh"},
+    {"callgate completion fish > ~/.config/fish/completions/callgate.fish", "for oneself"},
+};
 constexpr Example kVersionExamples[] = {{"callgate version", ""}};
 constexpr Example kHelpExamples[] = {
     {"callgate help config show", "one command"},
@@ -972,6 +983,19 @@ constexpr Command kCommands[] = {
      .examples = kDialectsExamples,
      .options = kJsonOnly,
      .run = dialects},
+    {.words = "man",
+     .summary = "Print a manual page.",
+     .arguments = "[callgate|callgate.yaml]",
+     .most_arguments = 1,
+     .examples = kManExamples,
+     .run = man},
+    {.words = "completion",
+     .summary = "Print what makes a shell complete callgate's commands.",
+     .arguments = "bash|zsh|fish",
+     .most_arguments = 1,
+     .examples = kCompletionExamples,
+     .details = "The Debian package has these installed.",
+     .run = completion},
     {.words = "version",
      .summary = "Print the version.",
      .examples = kVersionExamples,
