@@ -9,6 +9,7 @@
 #include "cli/control.h"
 #include "cli/dead.h"
 #include "cli/dead_replay.h"
+#include "cli/doctor.h"
 #include "cli/keys.h"
 #include "cli/ledger.h"
 #include "cli/man.h"
@@ -575,6 +576,21 @@ constexpr Example kUsageExamples[] = {
 
 constexpr Option kJsonOnly[] = {kJson};
 constexpr Example kDialectsExamples[] = {{"callgate dialects", "what `dialect:` may say"}};
+constexpr Option kDoctorOptions[] = {
+    kConfig,
+    kSet,
+    {"--upstream",
+     "NAME",
+     "Look at this upstream, instead of all that the configuration says something of; may be repeated.",
+     true},
+    {"--timeout", "TIME", "How long each connection may take; 5s without it."},
+    kJson,
+};
+constexpr Example kDoctorExamples[] = {
+    {"callgate doctor --config /etc/callgate/config.yaml", "before the first start, and whenever something is odd"},
+    {"callgate doctor --upstream openai", "can that provider be reached from here?"},
+    {"callgate doctor --json", "for programs"},
+};
 constexpr Example kManExamples[] = {
     {"callgate man > /usr/local/share/man/man1/callgate.1", "all commands, for man(1)"},
     {"callgate man callgate.yaml | man -l -", "read the configuration's keys at once"},
@@ -983,6 +999,17 @@ constexpr Command kCommands[] = {
      .examples = kDialectsExamples,
      .options = kJsonOnly,
      .run = dialects},
+    {.words = "doctor",
+     .summary = "Look at everything that callgate needs, and say what to mend.",
+     .examples = kDoctorExamples,
+     .options = kDoctorOptions,
+     .details =
+         "Configuration, keys and their modes, ports, the names and TLS certificates of upstreams, clock, store "
+         "and disk,\n"
+         "and a running callgate. Upstreams are connected to, but asked nothing, and no key goes out. Ends with "
+         "1 if\n"
+         "something has failed, with 3 if the configuration is refused; warnings alone end with 0.",
+     .run = doctor},
     {.words = "man",
      .summary = "Print a manual page.",
      .arguments = "[callgate|callgate.yaml]",

@@ -199,7 +199,7 @@ function __callgate_read --description 'The place on the line, and whether nothi
     set -e tokens[1]
   end
   for token in $tokens
-    set -l further (string join ' ' $__callgate_place $token)
+    set -l further (string join -- ' ' $__callgate_place $token)
     if contains -- $further $__callgate_places
       set -g __callgate_place $further
     else

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kDate = "2026-11-30";  // Of the pages' texts; moves with a release.
 constexpr std::size_t kWidth = 78;
+constexpr std::size_t kLongestExample = 60;  // No line has room for more.
 
 /// What means something to roff is written so that it does not; what is not ASCII, in ASCII.
 std::string plain(std::string_view text) {
@@ -194,7 +195,7 @@ std::string config_page() {
     if (!words.empty()) text += " One of: " + words + (key.type == Type::Word ? "." : ", or a value.");
     if (const std::string range = gateway::range_of(key); !range.empty()) text += " Range: " + plain(range) + ".";
     if (!key.standard.empty()) text += " Default: " + bold(key.standard) + ".";
-    if (!key.example.empty()) text += " Example: " + bold(key.example) + ".";
+    if (!key.example.empty() && key.example.size() <= kLongestExample) text += " Example: " + bold(key.example) + ".";
     if (!key.later.empty()) text += " Not in this version.";
     if (top && key.type == Type::Map) {
       out += filled(text);
