@@ -28,6 +28,7 @@ constexpr Closed kClosed[] = {
     {"--period", "PERIOD", "day month run"},
     {"--type", "TYPE", "call.ended call.unknown"},
     {"--transport", "HOW", "timeout connect_refused reset tls dns"},
+    {"--progress", "FORM", "text json"},
     {"--by", "GROUPS", "tenant model upstream lane queue day hour run_id class"},
 };
 
@@ -102,10 +103,9 @@ Words names_of(const Place& place) {
   return names;
 }
 
-std::vector<Option> options_of(const Place& place) {
-  std::vector<Option> options;
-  if (place.command) options.assign(place.command->options.begin(), place.command->options.end());
-  options.push_back({"--help", "", "Show the help."});
+std::vector<Option> options_at(const Place& place) {
+  if (place.command) return options_of(*place.command);
+  std::vector<Option> options{{"--help", "", "Show the help."}};
   if (place.words.empty()) options.push_back({"--version", "", "Print the version."});
   return options;
 }
@@ -119,7 +119,7 @@ struct Values {
 Values values_of(const std::vector<Place>& all) {
   Values values;
   for (const Place& place : all) {
-    for (const Option& option : options_of(place)) {
+    for (const Option& option : options_at(place)) {
       if (option.value.empty()) continue;
       const Choices choices = choices_of(option);
       const std::string pattern = "'" + place.words + ":" + std::string{option.name} + "'";
@@ -259,7 +259,7 @@ std::string bash_completion() {
   out += "    *)\n      if [[ $cur == -* ]]; then\n        ((first == 1)) || return\n        case $at in\n";
   for (const Place& place : all) {
     Words names;
-    for (const Option& option : options_of(place)) names.emplace_back(option.name);
+    for (const Option& option : options_at(place)) names.emplace_back(option.name);
     out += "          '" + place.words + "') words=" + quoted(joined(names, " ")) + " ;;\n";
   }
   out += "        esac\n      else\n        case \"$at\" in\n";
@@ -295,7 +295,7 @@ std::string zsh_completion() {
   out += "  esac\n  if [[ ${words[CURRENT]} == -* ]]; then\n    ((first == 2)) || return\n    case $at in\n";
   for (const Place& place : all) {
     Words entries;
-    for (const Option& option : options_of(place)) entries.push_back(entry(option.name, option.meaning));
+    for (const Option& option : options_at(place)) entries.push_back(entry(option.name, option.meaning));
     out += "      '" + place.words + "') entries=(" + joined(entries, " ") + ") ;;\n";
   }
   out += "    esac\n    _describe -o option entries\n    return\n  fi\n  case $at in\n";
@@ -334,7 +334,7 @@ std::string fish_completion() {
     if (arguments.files) out += when("at") + " -F\n";
     if (place.words.empty())
       out += when("below") + " -a " + fish_quoted("(test $__callgate_help = yes; and echo exit-codes)") + "\n";
-    for (const Option& option : options_of(place)) {
+    for (const Option& option : options_at(place)) {
       const bool is_long = option.name.starts_with("--");
       out += when("at") + (is_long ? " -l " : " -s ") + std::string{option.name.substr(is_long ? 2 : 1)};
       const Choices choices = choices_of(option);

@@ -357,6 +357,9 @@ void Doctor::tell_reach(const std::string& name, const std::string& url, const g
     case End::NoTls:
       return fail("no TLS 1.2 or later there", "is the URL's scheme and port right?");
     case End::Late:
+      if (reach.connected)
+        return fail("connected" + by + ", but no TLS handshake within " + gateway::say_duration(patience_.count()),
+                    "is the URL's scheme and port right? --timeout waits longer");
       return fail("no connection within " + gateway::say_duration(patience_.count()),
                   "a firewall that drops packets looks like this; --timeout waits longer, behind a proxy set " +
                       std::string{kProxies});
@@ -446,11 +449,11 @@ void Doctor::look_at_store() {
         "set the clock right; until it has caught up, times of calls are out of order");
 }
 
-int tell(const std::vector<Finding>& findings, bool as_json, Terminal& terminal) {
+int tell(const std::vector<Finding>& findings, const Arguments& arguments, Terminal& terminal) {
   Level worst = Level::Ok;
   for (const Finding& one : findings) worst = std::max(worst, one.level);
   const auto name = [](Level level) { return std::string{kLevels[static_cast<std::size_t>(level)]}; };
-  if (as_json) {
+  if (arguments.has("--json")) {
     Json list = Json::array();
     for (const Finding& one : findings)
       list.push_back({{"level", name(one.level)},
@@ -460,6 +463,10 @@ int tell(const std::vector<Finding>& findings, bool as_json, Terminal& terminal)
     terminal.out << Json{{"worst", name(worst)}, {"findings", list}}.dump(
                         2, ' ', false, Json::error_handler_t::replace)
                  << '\n';
+  } else if (arguments.has("--plain")) {
+    for (const Finding& one : findings)
+      terminal.out << name(one.level) << '\t' << one.check << '\t' << cell(one.says, 600) << '\t'
+                   << cell(one.mend, 600) << '\n';
   } else {
     for (const Finding& one : findings) {
       const std::string level = name(one.level) + std::string(6 - name(one.level).size(), ' ');
@@ -509,7 +516,7 @@ int doctor(const Arguments& arguments, Terminal& terminal) {
     doctor.look_at_clock();
     doctor.look_at_store();
   }
-  const int code = tell(doctor.findings(), arguments.has("--json"), terminal);
+  const int code = tell(doctor.findings(), arguments, terminal);
   return loaded.usable() ? code : kInvalid;
 }
 

@@ -112,7 +112,8 @@ std::string command_text(const Command& command) {
   if (!command.arguments.empty()) usage += " \\fI" + plain(command.arguments) + "\\fR";
   out += filled(usage) + ".PP\n" + filled(plain(command.summary));
   if (!command.details.empty()) out += filled(plain(command.details));
-  for (const Option& option : command.options) {
+  for (const Option& option : options_of(command)) {
+    if (option.name == "--help" || option.name == "--no-color") continue;  // Of all; described once.
     std::string tag = bold(option.name);
     if (!option.value.empty()) tag += " \\fI" + plain(option.value) + "\\fR";
     out += item(tag, plain(option.meaning));
@@ -133,7 +134,8 @@ std::string command_page() {
                    "worker. It writes down what each call cost. \"callgate serve\" is the server; all other commands "
                    "ask it, look into its files, or check its configuration, callgate.yaml(5)."));
   out += ".PP\n" + filled(plain("Results go to standard output, all talk to standard error. --help after any command "
-                                "shows what stands here. A value follows its option as the next word or after \"=\"; "
+                                "shows what stands here, --no-color leaves colours away, -y is short for --yes. A "
+                                "value follows its option as the next word or after \"=\"; "
                                 "\"--\" ends the options."));
   out += ".SH COMMANDS\n";
   for (const Command& command : commands()) out += command_text(command);

@@ -17,8 +17,14 @@ std::string from_environment(const char* name) {
   return value == nullptr ? std::string{} : std::string{value};
 }
 
-CURLcode on_tls(CURL*, void* connection, void* trust) {
-  const bool lent = static_cast<TrustStore*>(trust)->lend(static_cast<ssl_ctx_st*>(connection));
+struct Tls {
+  TrustStore trust;
+  bool began = false;
+};
+CURLcode on_tls(CURL*, void* connection, void* of) {
+  auto& tls = *static_cast<Tls*>(of);
+  tls.began = true;
+  const bool lent = tls.trust.lend(static_cast<ssl_ctx_st*>(connection));
   return lent ? CURLE_OK : CURLE_SSL_CACERT_BADFILE;
 }
 
@@ -55,7 +61,7 @@ Reach reach(const std::string& base_url, const std::string& ca_file, std::chrono
   CURL* easy = owned.get();
   if (once != CURLE_OK || easy == nullptr) return found;
   const Destination to = destination(base_url, from_environment);
-  TrustStore trust{ca_file};
+  Tls tls{TrustStore{ca_file}};
   std::array<char, CURL_ERROR_SIZE> error{};
   curl_easy_setopt(easy, CURLOPT_URL, to.origin.c_str());
   curl_easy_setopt(easy, CURLOPT_PROXY, to.proxy.c_str());
@@ -69,7 +75,7 @@ Reach reach(const std::string& base_url, const std::string& ca_file, std::chrono
     curl_easy_setopt(easy, files, nullptr);
   curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
   curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, &on_tls);
-  curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, &trust);
+  curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, &tls);
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error.data());
 
   const auto begin = std::chrono::steady_clock::now();
@@ -84,6 +90,7 @@ Reach reach(const std::string& base_url, const std::string& ca_file, std::chrono
   curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &ip);
   curl_easy_getinfo(easy, CURLINFO_PRIMARY_PORT, &port);
   if (ip != nullptr && *ip != '\0') found.address = std::string{ip} + ":" + std::to_string(port);
+  found.connected = tls.began || code == CURLE_OK;
   found.by_proxy = !to.proxy.empty();
   found.tls = to.tls;
   return found;

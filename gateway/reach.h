@@ -25,6 +25,7 @@ struct Reach {
   std::string address{};  // Of the peer: "203.0.113.7:443".
   bool by_proxy = false;
   bool tls = false;
+  bool connected = false;  // TCP, to the upstream or its proxy.
   std::chrono::milliseconds took{0};
 };
 

@@ -25,10 +25,17 @@ TEST(Completion, knows_the_words_of_every_option_that_takes_one_of_a_few) {
       }
     }
   }
-  EXPECT_EQ(
-      found,
-      (std::set<std::string>{
-          "--advice", "--by", "--class", "--dialect", "--outcome", "--period", "--state", "--transport", "--type"}));
+  EXPECT_EQ(found,
+            (std::set<std::string>{"--advice",
+                                   "--by",
+                                   "--class",
+                                   "--dialect",
+                                   "--outcome",
+                                   "--period",
+                                   "--progress",
+                                   "--state",
+                                   "--transport",
+                                   "--type"}));
 }
 
 TEST(Completion, is_of_every_command_and_option) {

@@ -37,9 +37,10 @@ const std::string kListen = "listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, ad
 
 class Doctor : public ::testing::Test {
  protected:
-  [[nodiscard]] Seen look(const std::string& config_file, std::vector<std::string> more = {},
+  [[nodiscard]] Seen look(const std::string& config_file, const std::string& timeout = "5s",
+                          std::vector<std::string> more = {},
                           std::vector<std::pair<std::string, std::string>> env = {}) const {
-    std::vector<std::string> command{CALLGATE_EXE, "doctor", "--config", config_file, "--json", "--timeout", "5s"};
+    std::vector<std::string> command{CALLGATE_EXE, "doctor", "--config", config_file, "--json", "--timeout", timeout};
     command.insert(command.end(), more.begin(), more.end());
     Process::Options options;
     options.env = std::move(env);
@@ -82,18 +83,25 @@ TEST_F(Doctor, tells_a_certificate_that_is_not_believed_from_a_port_where_nobody
   ASSERT_FALSE(untrusted.is_null()) << stranger.text;
   EXPECT_NE(untrusted.at("mend").get<std::string>().find("upstreams.openai.ca_file"), std::string::npos);
 
-  // What listens there does not speak TLS.
-  FakeProvider plain;
-  const Seen wrong = look(
-      config(kListen + "upstreams: {openai: {url: \"https://127.0.0.1:" + std::to_string(plain.port()) + "\"}}\n"));
+  // What listens there does not speak TLS: it says so, or just waits.
+  const Callgate plain{kListen};
+  const Seen wrong = look(config(
+      kListen + "upstreams: {openai: {url: \"https://127.0.0.1:" + std::to_string(plain.data_port()) + "\"}}\n"));
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_FALSE(wrong.find("upstream", "fail", "no TLS").is_null()) << wrong.text;
+  EXPECT_FALSE(wrong.find("upstream", "fail", "no TLS 1.2").is_null()) << wrong.text;
+  FakeProvider silent;
+  const Seen late = look(
+      config(kListen + "upstreams: {openai: {url: \"https://127.0.0.1:" + std::to_string(silent.port()) + "\"}}\n"),
+      "300ms");
+  EXPECT_EQ(late.code, 1);
+  EXPECT_FALSE(late.find("upstream", "fail", "no TLS handshake within 300ms").is_null()) << late.text;
 
   const Seen nobody = look(config(kListen + "upstreams: {openai: {url: \"http://127.0.0.1:1\"}}\n"));
   EXPECT_EQ(nobody.code, 1);
   EXPECT_FALSE(nobody.find("upstream", "fail", "cannot connect").is_null()) << nobody.text;
 
   const Seen nowhere = look(config(kListen + "upstreams: {openai: {url: \"https://callgate.invalid\"}}\n"),
+                            "5s",
                             {},
                             {{"https_proxy", ""}, {"HTTPS_PROXY", ""}, {"all_proxy", ""}, {"ALL_PROXY", ""}});
   EXPECT_EQ(nowhere.code, 1);
@@ -102,6 +110,7 @@ TEST_F(Doctor, tells_a_certificate_that_is_not_believed_from_a_port_where_nobody
 
 TEST_F(Doctor, tells_what_a_proxy_has_to_do_with_it_and_keeps_its_password) {
   const Seen seen = look(config(kListen + "upstreams: {openai: {url: \"https://callgate.invalid\"}}\n"),
+                         "5s",
                          {},
                          {{"https_proxy", "http://me:verysecret@127.0.0.1:1"}});
   EXPECT_EQ(seen.code, 1);
@@ -180,8 +189,8 @@ TEST_F(Doctor, ends_by_what_it_has_found) {
   EXPECT_TRUE(invalid.find("port", "ok").is_null()) << "what is not understood is not looked at";
 
   const std::string good = config(kListen);
-  EXPECT_EQ(look(good, {"--upstream", "opnai"}).code, 2);
-  EXPECT_NE(look(good, {"--upstream", "opnai"}).text.find("did you mean openai?"), std::string::npos);
+  EXPECT_EQ(look(good, "5s", {"--upstream", "opnai"}).code, 2);
+  EXPECT_NE(look(good, "5s", {"--upstream", "opnai"}).text.find("did you mean openai?"), std::string::npos);
   Process misused{{CALLGATE_EXE, "doctor", "--timeout", "soon"}};
   EXPECT_EQ(misused.wait(), 2);
 
