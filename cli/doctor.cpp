@@ -31,7 +31,7 @@
 #include "cli/table.h"
 #include "gateway/config_files.h"
 #include "gateway/config_values.h"
-#include "gateway/reach.h"
+#include "gateway/upstream_curl_reach.h"
 #include "ledger/books.h"
 #include "ledger/care.h"
 

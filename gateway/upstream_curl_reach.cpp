@@ -1,4 +1,4 @@
-#include "gateway/reach.h"
+#include "gateway/upstream_curl_reach.h"
 
 #include <curl/curl.h>
 
