@@ -254,7 +254,7 @@ std::span<const ExitMeaning> exit_codes() { return kExitCodes; }
 std::vector<Option> options_of(const Command& command) {
   std::vector<Option> options(command.options.begin(), command.options.end());
   if (has_option(command, "--yes")) options.push_back(kNoInput);
-  if (has_option(command, "--admin")) options.push_back(kTimeout);
+  if (has_option(command, "--admin") && !has_option(command, "--timeout")) options.push_back(kTimeout);
   options.push_back(kNoColour);
   options.push_back(kHelp);
   return options;

@@ -592,6 +592,7 @@ constexpr Option kDoctorOptions[] = {
      "Look at this upstream, instead of all that the configuration says something of; may be repeated.",
      true},
     {"--timeout", "TIME", "How long each connection may take; 5s without it."},
+    kAdmin,
     kPlain,
     kJson,
 };

@@ -62,8 +62,12 @@ struct Finding {
 
 class Doctor {
  public:
-  Doctor(const gateway::Loaded& loaded, std::string config_name, milliseconds patience)
-      : config_(loaded.config), loaded_(loaded), config_name_(std::move(config_name)), patience_(patience) {}
+  Doctor(const gateway::Loaded& loaded, std::string config_name, std::string admin, milliseconds patience)
+      : config_(loaded.config),
+        loaded_(loaded),
+        config_name_(std::move(config_name)),
+        admin_(std::move(admin)),
+        patience_(patience) {}
 
   void look_at_config();
   void look_at_keys();
@@ -88,6 +92,7 @@ class Doctor {
   const Config& config_;
   const gateway::Loaded& loaded_;
   const std::string config_name_;
+  const std::string admin_;  // Where the running one is asked.
   const milliseconds patience_;
   bool running_ = false;
   std::vector<Finding> findings_{};
@@ -151,7 +156,7 @@ std::optional<AdminAnswer> Doctor::ask(const std::string& address, const std::st
   request.address = address;
   request.method = "GET";
   request.path = path;
-  if (config_.listen.admin_token.given() && address == config_.listen.admin) {
+  if (config_.listen.admin_token.given() && address == admin_) {
     const auto token = gateway::read_token(config_.listen.admin_token, gateway::process_environment());
     if (token) request.token = *token;
   }
@@ -203,7 +208,7 @@ void Doctor::tell_pauses(const Json& json) {
 }
 
 void Doctor::look_at_instance() {
-  const std::string& address = config_.listen.admin;
+  const std::string& address = admin_;
   const auto upstreams = ask(address, "/v1/upstreams");
   if (!upstreams) {
     add(Level::Ok, "instance", "no callgate answers at " + address);
@@ -495,8 +500,12 @@ int doctor(const Arguments& arguments, Terminal& terminal) {
                     gateway::say(arguments.get("--timeout")) + ")");
     patience = milliseconds{*given};
   }
+  if (arguments.has("--admin") && !gateway::read_address(arguments.get("--admin")))
+    return misuse("--admin must be an address such as 127.0.0.1:4602 or unix:/path (is " +
+                  gateway::say(arguments.get("--admin")) + ")");
   const std::string file = config_file(arguments);
   const gateway::Loaded loaded = load(arguments, terminal);
+  const std::string admin = arguments.get("--admin", loaded.config.listen.admin);
   const std::vector<std::string> asked = arguments.all("--upstream");
   std::vector<std::string> known;
   for (const gateway::UpstreamConfig& upstream : loaded.config.upstreams) known.push_back(upstream.name);
@@ -506,7 +515,7 @@ int doctor(const Arguments& arguments, Terminal& terminal) {
     return misuse("there is no upstream " + gateway::say(name) +
                   (meant.empty() ? "" : "; did you mean " + meant + "?"));
   }
-  Doctor doctor{loaded, file.empty() ? "the built-in configuration" : file, patience};
+  Doctor doctor{loaded, file.empty() ? "the built-in configuration" : file, admin, patience};
   doctor.look_at_config();
   if (loaded.usable()) {
     doctor.look_at_keys();

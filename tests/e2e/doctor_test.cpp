@@ -155,9 +155,13 @@ TEST_F(Doctor, says_who_holds_the_ports) {
   EXPECT_FALSE(running.find("port", "ok", data + ": held by callgate").is_null()) << running.text;
   EXPECT_FALSE(running.find("instance", "ok", "/readyz says: ok").is_null()) << running.text;
 
+  const Seen elsewhere = look(config(kListen), "5s", {"--admin", callgate.admin_url().substr(7)});
+  EXPECT_FALSE(elsewhere.find("instance", "ok", "callgate answers at 127.0.0.1:").is_null()) << elsewhere.text;
+
   Process pause{{CALLGATE_EXE, "pause", "upstream", "openai", "--admin", callgate.admin_url().substr(7)}};
   ASSERT_EQ(pause.wait(), 0);
-  const Json paused = look(folder_.path() + "/callgate.yaml").find("instance", "warn", "upstream openai is paused");
+  const Json paused = look(config(kListen), "5s", {"--admin", callgate.admin_url().substr(7)})
+                          .find("instance", "warn", "upstream openai is paused");
   ASSERT_FALSE(paused.is_null());
   EXPECT_EQ(paused.at("mend"), "callgate resume upstream openai");
 }
