@@ -11,11 +11,7 @@
 namespace cli {
 namespace {
 
-struct CodeMeaning {
-  ExitCode code;
-  std::string_view meaning;
-};
-constexpr CodeMeaning kExitCodes[] = {
+constexpr ExitMeaning kExitCodes[] = {
     {kDone, "done"},
     {kFailed, "failed; stderr says why"},
     {kUsage, "wrong usage: unknown command, option or argument"},
@@ -26,6 +22,8 @@ constexpr CodeMeaning kExitCodes[] = {
     {kPartly, "partly done: some of many failed"},
     {kConflict, "things have changed since they were planned"},
     {kTimedOut, "timed out while waiting"},
+    {130, "ended by Ctrl-C; serve drains instead and ends with 0, or 1"},
+    {143, "ended by SIGTERM; serve drains instead and ends with 0, or 1"},
 };
 
 constexpr Option kHelp{.name = "--help", .value = {}, .meaning = "Show this help (also -h)."};
@@ -251,10 +249,12 @@ std::vector<std::string> Arguments::all(std::string_view option) const {
   return found == options.end() ? std::vector<std::string>{} : found->second;
 }
 
+std::span<const ExitMeaning> exit_codes() { return kExitCodes; }
+
 std::vector<Option> options_of(const Command& command) {
   std::vector<Option> options(command.options.begin(), command.options.end());
   if (has_option(command, "--yes")) options.push_back(kNoInput);
-  if (has_option(command, "--admin")) options.push_back(kTimeout);
+  if (has_option(command, "--admin") && !has_option(command, "--timeout")) options.push_back(kTimeout);
   options.push_back(kNoColour);
   options.push_back(kHelp);
   return options;
@@ -273,9 +273,7 @@ int help(const Arguments& arguments, Terminal& terminal) {
     return kDone;
   }
   if (words.size() == 1 && words[0] == "exit-codes") {
-    for (const CodeMeaning& one : kExitCodes) print_column(terminal.out, std::to_string(one.code), one.meaning, 3);
-    print_column(terminal.out, "130", "ended by Ctrl-C; serve drains instead and ends with 0, or 1", 3);
-    print_column(terminal.out, "143", "ended by SIGTERM; serve drains instead and ends with 0, or 1", 3);
+    for (const ExitMeaning& one : kExitCodes) print_column(terminal.out, std::to_string(one.code), one.meaning, 3);
     return kDone;
   }
   std::size_t used = 0;

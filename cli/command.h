@@ -24,6 +24,13 @@ enum ExitCode : int {
   kTimedOut = 9,
 };
 
+struct ExitMeaning {
+  int code;
+  std::string_view meaning;
+};
+/// All there are, those of signals included.
+[[nodiscard]] std::span<const ExitMeaning> exit_codes();
+
 /// Results go to `out`, all talk to `err`.
 struct Terminal {
   std::istream& in;

@@ -5,12 +5,15 @@
 #include "cli/calls.h"
 #include "cli/classify.h"
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/config.h"
 #include "cli/control.h"
 #include "cli/dead.h"
 #include "cli/dead_replay.h"
+#include "cli/doctor.h"
 #include "cli/keys.h"
 #include "cli/ledger.h"
+#include "cli/man.h"
 #include "cli/prices.h"
 #include "cli/reload.h"
 #include "cli/serve.h"
@@ -587,6 +590,32 @@ constexpr Example kUsageExamples[] = {
 
 constexpr Option kJsonOnly[] = {kJson};
 constexpr Example kDialectsExamples[] = {{"callgate dialects", "what `dialect:` may say"}};
+constexpr Option kDoctorOptions[] = {
+    kConfig,
+    kSet,
+    {"--upstream",
+     "NAME",
+     "Look at this upstream, instead of all that the configuration says something of; may be repeated.",
+     true},
+    {"--timeout", "TIME", "How long each connection may take; 5s without it."},
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kDoctorExamples[] = {
+    {"callgate doctor --config /etc/callgate/config.yaml", "before the first start, and whenever something is odd"},
+    {"callgate doctor --upstream openai", "can that provider be reached from here?"},
+    {"callgate doctor --json", "for programs"},
+};
+constexpr Example kManExamples[] = {
+    {"callgate man > /usr/local/share/man/man1/callgate.1", "all commands, for man(1)"},
+    {"callgate man callgate.yaml | man -l -", "read the configuration's keys at once"},
+};
+constexpr Example kCompletionExamples[] = {
+    {"source <(callgate completion bash)", "in this shell"},
+    {"callgate completion zsh > /usr/local/share/zsh/site-functions/_callgate", "for all users of zsh"},
+    {"callgate completion fish > ~/.config/fish/completions/callgate.fish", "for oneself"},
+};
 constexpr Example kVersionExamples[] = {{"callgate version", ""}};
 constexpr Example kHelpExamples[] = {
     {"callgate help config show", "one command"},
@@ -1004,6 +1033,30 @@ constexpr Command kCommands[] = {
      .examples = kDialectsExamples,
      .options = kJsonOnly,
      .run = dialects},
+    {.words = "doctor",
+     .summary = "Look at everything that callgate needs, and say what to mend.",
+     .examples = kDoctorExamples,
+     .options = kDoctorOptions,
+     .details =
+         "Configuration, keys and their modes, ports, the names and TLS certificates of upstreams, clock, store "
+         "and disk,\n"
+         "and a running callgate. Upstreams are connected to, but asked nothing, and no key goes out. Ends with "
+         "1 if\n"
+         "something has failed, with 3 if the configuration is refused; warnings alone end with 0.",
+     .run = doctor},
+    {.words = "man",
+     .summary = "Print a manual page.",
+     .arguments = "[callgate|callgate.yaml]",
+     .most_arguments = 1,
+     .examples = kManExamples,
+     .run = man},
+    {.words = "completion",
+     .summary = "Print what makes a shell complete callgate's commands.",
+     .arguments = "bash|zsh|fish",
+     .most_arguments = 1,
+     .examples = kCompletionExamples,
+     .details = "The Debian package has these installed.",
+     .run = completion},
     {.words = "version",
      .summary = "Print the version.",
      .examples = kVersionExamples,

@@ -30,6 +30,11 @@ using Kind = Problem::Kind;
 constexpr std::size_t kLargestFile = 1 << 20;
 constexpr std::size_t kMostProblems = 200;
 constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
+// Of systemd.exec(5).
+constexpr std::string_view kCredentialsFolder = "CREDENTIALS_DIRECTORY";
+constexpr std::string_view kCredentialLetters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.@:+";
+constexpr std::size_t kLongestCredential = 255;
 constexpr std::string_view kVariablePrefix = "CALLGATE_";
 constexpr std::string_view kFileVariable = "CALLGATE_CONFIG";
 
@@ -406,30 +411,41 @@ void Reader::read_list(const YamlNode& node, const Key& key, const Path& path, c
 
 void Reader::read_secret(const YamlNode& node, const Key& key, const Path& path, const Place& key_place,
                          bool refused) {
-  const bool one = node.entries.size() == 1 && (node.entries[0].key == "file" || node.entries[0].key == "env") &&
-                   node.entries[0].value->form == YamlNode::Form::Scalar;
-  if (!one) {
+  const std::string kind = node.entries.size() == 1 ? node.entries[0].key : std::string{};
+  const bool file = kind == "file";
+  const bool credential = kind == "credential";
+  if ((!file && !credential && kind != "env") || node.entries[0].value->form != YamlNode::Form::Scalar) {
     add(Kind::Secret, key_place, path, form_of(key));
     return;
   }
   const YamlNode& where = *node.entries[0].value;
-  const std::optional<Written> found = written(where, path / node.entries[0].key);
+  const std::optional<Written> found = written(where, path / kind);
   if (!found) return;
-  const bool named = node.entries[0].key == "file" ? !found->text.empty() : is_variable_name(found->text);
-  if (!named) {
-    // Not repeated: it may be the secret.
-    add(Kind::Secret,
-        place_of(where),
-        path / node.entries[0].key,
-        node.entries[0].key == "file" ? "must be the path of a file" : "must be the name of an environment variable");
-    return;
+  const auto refuse_name = [&](const std::string& message) {
+    add(Kind::Secret, place_of(where), path / kind, message);
+  };
+  // What is no name is not repeated: it may be the secret.
+  if (file && found->text.empty()) return refuse_name("must be the path of a file");
+  if (kind == "env" && !is_variable_name(found->text))
+    return refuse_name("must be the name of an environment variable");
+  if (credential && (found->text.empty() || found->text.starts_with('.') || found->text.size() > kLongestCredential ||
+                     found->text.find_first_not_of(kCredentialLetters) != std::string::npos)) {
+    return refuse_name("must be the name of a credential of the systemd unit, such as in LoadCredential=NAME:FILE");
   }
-  const bool file = node.entries[0].key == "file";
-  if (!file) used_texts_.push_back(found->text);
-  const auto from = file ? SecretSource::From::File : SecretSource::From::Environment;
-  Value value{.shown = "{" + node.entries[0].key + ": " + yaml_text(found->text) + "}",
+  if (kind == "env") used_texts_.push_back(found->text);
+  Value value{.shown = "{" + kind + ": " + yaml_text(found->text) + "}",
               .text = found->text,
-              .number = static_cast<std::int64_t>(from)};
+              .number = static_cast<std::int64_t>(kind == "env" ? SecretSource::From::Environment
+                                                                : SecretSource::From::File)};
+  if (credential) {
+    const auto folder = overrides_.environment.find(kCredentialsFolder);
+    if (folder == overrides_.environment.end() || folder->second.empty()) {
+      return refuse_name(
+          "is in the folder that CREDENTIALS_DIRECTORY names, which is not set; systemd does that for a unit with "
+          "LoadCredential=NAME:FILE");
+    }
+    value.text = folder->second + "/" + found->text;
+  }
   decide(key, path, std::move(value), key_place, file_ + ":" + std::to_string(node.line), refused);
 }
 

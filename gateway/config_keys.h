@@ -31,7 +31,7 @@ enum class Type : std::uint8_t {
   Word,      // One of `words`.
   Address,   // host:port, [v6]:port, unix:/path
   Url,       // Base URL of an upstream.
-  Secret,    // {file: path} or {env: NAME}, never the secret itself.
+  Secret,    // {file: path}, {env: NAME} or {credential: NAME}, never the secret itself.
   Anything,  // Not looked into.
 };
 

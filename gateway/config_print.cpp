@@ -277,7 +277,7 @@ log: {level: warn}
 | size | `65536`, `64KiB`, `256MiB`, `1GiB` | bytes; units are powers of 1024 |
 | money | `"12.50"` | US dollars, in quotes |
 | address | `127.0.0.1:4600`, `"[::1]:4600"`, `unix:/run/callgate.sock` | no host names but `localhost` |
-| secret | `{file: /path}`, `{env: NAME}` | a secret itself must not stand in the file |
+| secret | `{file: /path}`, `{env: NAME}`, `{credential: NAME}` | a secret itself must not stand in the file; a credential is one of the systemd unit (`LoadCredential=NAME:FILE`), a file in `$CREDENTIALS_DIRECTORY` |
 | flag | `true`, `false` | not `yes` or `on` |
 
 **Substitution.** `${env:NAME}` or `${NAME}` puts in an environment variable, `${env:NAME:-default}` has a default for
@@ -340,7 +340,7 @@ std::string config_schema() {
                 {"additionalProperties", false}};
   };
   Json definitions{{"substitution", {{"type", "string"}, {"pattern", "\\$\\{"}}},
-                   {"secret", {{"oneOf", {only("file"), only("env")}}}}};
+                   {"secret", {{"oneOf", {only("file"), only("env"), only("credential")}}}}};
   for (const auto& [name, group] : config_tree().named) {
     if (group->any) definitions[std::string{name}] = schema_of(*group->any);
   }

@@ -530,7 +530,7 @@ std::string form_of(const Key& key) {
     case Type::Url:
       return "must be a URL such as https://api.example.com";
     case Type::Secret:
-      return "must be {file: /path} or {env: NAME}";
+      return "must be {file: /path}, {env: NAME} or {credential: NAME}";
     case Type::Texts:
       return "must be a list such as [a, b]";
     case Type::List:

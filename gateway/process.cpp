@@ -41,6 +41,7 @@
 #include "gateway/runtime.h"
 #include "gateway/store_ledger.h"
 #include "gateway/store_start.h"
+#include "gateway/systemd.h"
 #include "gateway/unknown_answers.h"
 #include "gateway/upstream_curl.h"
 
@@ -166,6 +167,7 @@ class Sidecar {
          {"config", source_.file.empty() ? "built-in defaults" : source_.file},
          {"end_takes_ms", longest_end().count()}});
     ready_ = true;
+    manager_.ready(state_line());
     replays_.resume_all();
     turn();
     runs_.start();
@@ -458,13 +460,18 @@ class Sidecar {
   Reloader::Doors reload_doors() {
     Reloader::Doors doors;
     doors.read = [this] {
+      manager_.reloading();
       Loaded fresh = source_.read_again();
       webhook_secrets_ = std::make_shared<const WebhookSecrets>(read_secrets(fresh.config));
       return fresh;
     };
     doors.take = [this](Loaded fresh, ReloadCause cause) -> std::optional<ReloadReport> {
       ReloadReport report;
-      if (door_.run([&] { report = take(std::move(fresh), cause); }, kLoopPatience)) return report;
+      const auto taking = [&] {
+        report = take(std::move(fresh), cause);
+        manager_.ready(state_line());
+      };
+      if (door_.run(taking, kLoopPatience)) return report;
       tell_late(cause);
       return std::nullopt;
     };
@@ -609,6 +616,7 @@ class Sidecar {
     if (admin_) admin_->update(admin_access());
   }
   void refuse(const ReloadReport& report, ReloadCause cause) {
+    last_reload_good_ = false;
     metrics_.config_read(name_of(report.result), runtime_.wall_now());
     for (const Problem& problem : report.problems) {
       if (problem.severity != Problem::Severity::Error) continue;
@@ -624,6 +632,7 @@ class Sidecar {
     }
   }
   void tell(const ReloadReport& report, ReloadCause cause) {
+    last_reload_good_ = true;
     metrics_.config_read(name_of(report.result), runtime_.wall_now());
     metrics_.restart_needed(report.restart_needed);
     for (const Problem& problem : report.problems) {
@@ -787,11 +796,21 @@ class Sidecar {
     store_fails_ = !trouble.empty();
   }
 
+  /// For people who ask the service manager.
+  [[nodiscard]] std::string state_line() const {
+    std::string line = draining_ ? "draining: " : "";
+    line += std::to_string(server_.figures().requests) + " under way, " + std::to_string(admission_.waiting()) +
+            " of them waiting, " + std::to_string(ledger_.ended()) + " calls ended";
+    if (!last_reload_good_) line += "; the configuration on disk is refused, an older one holds";
+    if (!store_trouble_.empty()) line += "; the store cannot be written: " + store_trouble_;
+    return line;
+  }
   /// Shows the world that the loop turns.
   task<void> tick() {
     asio::steady_timer timer{io_};
     while (!gone_) {
       turn();
+      if (manager_.listens()) manager_.beat(state_line(), draining_, runtime_.now());
       timer.expires_after(kTick);
       boost::system::error_code error;
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
@@ -883,6 +902,7 @@ class Sidecar {
     endings_.async_wait([this](const boost::system::error_code& failed, int) { hurry_ = hurry_ || !failed; });
     const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     draining_ = true;
+    manager_.stopping(state_line());
     metrics_.draining(true);
     runs_.drain();
     replays_.drain();
@@ -939,6 +959,7 @@ class Sidecar {
   // In the order in which they are needed; the last one goes first.
   Loaded holding_;
   const ConfigSource source_;
+  ServiceManager manager_ = ServiceManager::from_environment();
   asio::io_context io_{1};
   LoopDoor door_{io_};
   std::atomic<bool> late_told_{false};  // A line about a late reload is on its way.
@@ -973,6 +994,7 @@ class Sidecar {
   std::atomic<bool> store_refuses_{false};
   std::atomic<bool> store_fails_{false};
   std::string store_trouble_{};
+  bool last_reload_good_ = true;
   // Health is asked before the loop turns for the first time, and a start is no standstill.
   std::atomic<std::int64_t> last_turn_{std::chrono::steady_clock::now().time_since_epoch().count()};
   std::atomic<bool> settled_{false};

@@ -11,6 +11,9 @@ namespace ledger {
 /// of spend_by_period are those of the rows, and at rows that lack what they belong to. Reads all of it.
 [[nodiscard]] std::vector<std::string> check(const std::string& path);
 
+/// The same without indexes, sums and belongings: whether it is a ledger of ours and its pages hang together.
+[[nodiscard]] std::vector<std::string> quick_check(const std::string& path);
+
 /// Copies all that is committed into a new file of mode 0600; an existing one is refused. The error says what and
 /// why, and then there is no file left behind.
 [[nodiscard]] std::expected<void, std::string> backup(const std::string& path, const std::string& to);

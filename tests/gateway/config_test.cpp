@@ -956,6 +956,36 @@ TEST_F(ConfigFile, that_opens_the_admin_listener_to_others_needs_a_token) {
   EXPECT_EQ(setting->value, "{env: TOKEN}") << "where it is, never what it is";
 }
 
+TEST_F(ConfigFile, that_names_a_credential_means_a_file_in_the_folder_of_the_unit) {
+  const std::string file = write("0123456789abcdef", 0600);
+  const std::filesystem::path path{file};
+  const Overrides unit{.environment = {{"CREDENTIALS_DIRECTORY", path.parent_path().string()}}};
+  const std::string name = path.filename().string();
+  const Loaded good = parse("listen: {admin_token: {credential: " + name + "}}\n", unit);
+  EXPECT_EQ(joined(lines_of(good)), "");
+  EXPECT_EQ(good.config.listen.admin_token, (gateway::SecretSource{gateway::SecretSource::From::File, file}));
+  const auto setting = std::ranges::find_if(
+      good.settings, [](const auto& one) { return gateway::text_of(one.path) == "listen.admin_token"; });
+  ASSERT_NE(setting, good.settings.end());
+  EXPECT_EQ(setting->value, "{credential: " + name + "}");
+
+  const auto said = [](const std::string& credential, const Overrides& overrides) {
+    return joined(lines_of(parse("listen: {admin_token: {credential: " + credential + "}}\n", overrides)));
+  };
+  const std::string begin = "callgate.yaml:1:36: error: listen.admin_token.credential: ";
+  const std::string no_name =
+      begin + "must be the name of a credential of the systemd unit, such as in LoadCredential=NAME:FILE\n";
+  for (const std::string bad : {"../token", "a/b", "..", "\"\"", "\"a b\""})
+    EXPECT_EQ(said(bad, unit), no_name) << bad;
+  EXPECT_EQ(said("token", {}),
+            begin +
+                "is in the folder that CREDENTIALS_DIRECTORY names, which is not set; systemd does that for a unit "
+                "with LoadCredential=NAME:FILE\n");
+  EXPECT_EQ(said("other", unit),
+            "callgate.yaml:1:10: error: listen.admin_token: needs the file " + path.parent_path().string() +
+                "/other: there is no such file\n");
+}
+
 TEST_F(ConfigFile, that_names_authorities_looks_whether_they_are_there) {
   const auto said = [](const std::string& file) {
     return joined(lines_of(parse("upstreams: {openai: {ca_file: " + file + "}}\n")));
