@@ -177,6 +177,10 @@
 
 {{/* For the env of your own containers. */}}
 {{- define "callgate.sidecar.appEnv" -}}
+{{- include "callgate.sidecar.appEnvLines" . | trim -}}
+{{- end -}}
+
+{{- define "callgate.sidecar.appEnvLines" -}}
 {{- $v := include "callgate.sidecar.values" . | fromYaml -}}
 {{- if $v.app.baseUrls }}
 - name: OPENAI_BASE_URL

@@ -22,8 +22,10 @@ spec:
       args:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- with include "callgate.sidecar.appEnv" . }}
       env:
-        {{- include "callgate.sidecar.appEnv" . | nindent 8 }}
+        {{- . | nindent 8 }}
+      {{- end }}
     {{- with include "callgate.sidecar.containers" . }}
     {{- . | nindent 4 }}
     {{- end }}
