@@ -693,10 +693,11 @@ constexpr Command kCommands[] = {
      .summary = "End callgate as SIGTERM does, or only its work on runs.",
      .examples = kDrainExamples,
      .options = kDrainOptions,
-     .details = "Waits until the process has gone, or with --runs-only until no run and no replay is under way; those "
-                "that wait\n"
-                "for a turn or a retry are queued again. With --runs-only nothing begins until callgate is started "
-                "anew.",
+     .details =
+         "Waits until the process has gone, or with --runs-only until no run and no replay is under way; those "
+         "that wait\n"
+         "for a turn or a retry are queued again. With --runs-only nothing begins until callgate is started "
+         "anew.",
      .run = drain},
     {.words = "budget show",
      .summary = "Show what each tenant has spent of its budgets.",
@@ -949,11 +950,12 @@ constexpr Command kCommands[] = {
      .summary = "Put callgate beside the application in a Kubernetes manifest.",
      .examples = kInjectExamples,
      .options = kInjectOptions,
-     .details = "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods and Lists of them get the same container "
-                "as by the\n"
-                "chart callgate-sidecar; everything else stays as it is, and so does a pod that has callgate already. "
-                "No cluster\n"
-                "is asked. Ends with 3 if the manifest cannot be read, with 4 if there is no such workload in it.",
+     .details =
+         "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods and Lists of them get the same container "
+         "as by the\n"
+         "chart callgate-sidecar; everything else stays as it is, and so does a pod that has callgate already. "
+         "No cluster\n"
+         "is asked. Ends with 3 if the manifest cannot be read, with 4 if there is no such workload in it.",
      .run = inject},
     {.words = "keys issue",
      .summary = "Make a key by which a tenant's workers are known.",

@@ -31,9 +31,7 @@ struct Seen {
   std::size_t workloads = 0;
 };
 
-std::string name_of(const PodPlace& pod) {
-  return pod.kind + " " + (pod.name.empty() ? "without a name" : pod.name);
-}
+std::string name_of(const PodPlace& pod) { return pod.kind + " " + (pod.name.empty() ? "without a name" : pod.name); }
 
 bool has_named(const YamlNode* list, std::string_view name) {
   return list && list->form == Form::List &&
@@ -102,7 +100,8 @@ class Injection {
   void say_what_fits_badly(const PodPlace& pod, const YamlNode& spec) {
     int grace = kDefaultGrace;
     if (const std::string said = text_at(&spec, "terminationGracePeriodSeconds");
-        !said.empty() && said.size() < 8 && std::ranges::all_of(said, [](unsigned char c) { return std::isdigit(c); }))
+        !said.empty() && said.size() < 8 &&
+        std::ranges::all_of(said, [](unsigned char c) { return std::isdigit(c); }))
       grace = std::stoi(said);
     if (grace < kNeededGrace)
       note(name_of(pod) + ": terminationGracePeriodSeconds " + std::to_string(grace) + " is less than the " +
@@ -355,7 +354,8 @@ int inject(const Arguments& arguments, Terminal& terminal) {
                 "there is no Deployment, StatefulSet, DaemonSet, Job, CronJob or Pod in " +
                     (file == "-" ? "standard input" : file));
   if (!sidecar.image.empty() && !sidecar.image.contains('@') &&
-      (sidecar.image.ends_with(":latest") || sidecar.image.find(':', sidecar.image.rfind('/') + 1) == std::string::npos))
+      (sidecar.image.ends_with(":latest") ||
+       sidecar.image.find(':', sidecar.image.rfind('/') + 1) == std::string::npos))
     terminal.err << "callgate inject: --image " << sidecar.image << " has no version; what runs will change unseen\n";
   terminal.out << made->text;
   return kDone;

@@ -21,8 +21,8 @@ struct Injected {
   std::vector<std::string> notes{};  // For people, one line each.
   std::size_t workloads = 0;         // Found, those that had it already included.
 };
-/// Documents without a pod stay as they are, byte for byte, and so does all of the others that is not added to, unless
-/// they are in JSON style where something has to be added. The error says which document and line is wrong.
+/// Documents without a pod stay as they are, byte for byte, and so does all of the others that is not added to,
+/// unless they are in JSON style where something has to be added. The error says which document and line is wrong.
 [[nodiscard]] std::expected<Injected, std::string> inject_into(std::string_view manifest, const InjectWishes& wishes);
 
 int inject(const Arguments& arguments, Terminal& terminal);

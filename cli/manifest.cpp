@@ -117,10 +117,10 @@ std::string key_text(const std::string& key) {
   constexpr std::string_view kWords[] = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"};
   std::string small = key;
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const bool plain = !key.empty() && std::isalpha(static_cast<unsigned char>(key[0])) != 0 &&
-                     key.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") == key.npos &&
-                     std::ranges::find(kWords, small) == std::end(kWords);
+  const bool plain =
+      !key.empty() && std::isalpha(static_cast<unsigned char>(key[0])) != 0 &&
+      key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") == key.npos &&
+      std::ranges::find(kWords, small) == std::end(kWords);
   return plain ? key : json_text(key);
 }
 

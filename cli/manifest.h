@@ -40,8 +40,8 @@ struct PodPlace {
 
 /// Something in it stands for what was said above it, so that a change there would be one here.
 [[nodiscard]] bool has_alias(const gateway::YamlNode& root);
-/// The same in block style, comments aside; without empty lists of env, volumes and the like, to which something could
-/// not be added.
+/// The same in block style, comments aside; without empty lists of env, volumes and the like, to which something
+/// could not be added.
 [[nodiscard]] std::string block_style(const gateway::YamlNode& root);
 
 /// Collects what is added to a text of which the nodes were read.

@@ -109,7 +109,8 @@ Sidecar sidecar_of(const SidecarWishes& wishes) {
   for (Lines& entry : items_of(sections.at("env"), 0)) {
     const std::string name = name_in(entry);
     const bool of_a_key = name.ends_with("_API_KEY");
-    const bool held = std::ranges::any_of(wishes.keys, [&](const auto& key) { return key_variable(key.first) == name; });
+    const bool held =
+        std::ranges::any_of(wishes.keys, [&](const auto& key) { return key_variable(key.first) == name; });
     if (!of_a_key || (held && !wishes.keys_secret.empty())) made.app_env.push_back(std::move(entry));
   }
 

@@ -16,7 +16,7 @@ struct SidecarWishes {
   std::string image{};  // Empty: the chart's.
   bool native = true;   // An init container with restartPolicy Always; else a second container.
   std::string config_map{};
-  std::string keys_secret{};                                 // Empty: the application's own keys pass through.
+  std::string keys_secret{};                                // Empty: the application's own keys pass through.
   std::vector<std::pair<std::string, std::string>> keys{};  // Upstream, and the Secret's key.
 };
 

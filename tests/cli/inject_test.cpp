@@ -1,6 +1,6 @@
 // Goal: `callgate inject` adds to a manifest what a pod needs and leaves the rest as it stands, to the byte; twice is
-// once; and what it cannot do it says. Method: small manifests in all the styles that people write; tests/helm compares
-// with the chart.
+// once; and what it cannot do it says. Method: small manifests in all the styles that people write; tests/helm
+// compares with the chart.
 
 #include "cli/inject.h"
 
@@ -136,7 +136,10 @@ TEST(Inject, knows_every_kind_of_workload_and_a_list_of_them) {
       {"apps/v1", "StatefulSet", "spec:\n  template:\n", "    ", "spec/template/spec/"},
       {"apps/v1", "DaemonSet", "spec:\n  template:\n", "    ", "spec/template/spec/"},
       {"batch/v1", "Job", "spec:\n  template:\n", "    ", "spec/template/spec/"},
-      {"batch/v1", "CronJob", "spec:\n  jobTemplate:\n    spec:\n      template:\n", "        ",
+      {"batch/v1",
+       "CronJob",
+       "spec:\n  jobTemplate:\n    spec:\n      template:\n",
+       "        ",
        "spec/jobTemplate/spec/template/spec/"},
       {"v1", "Pod", "", "", "spec/"},
   };
@@ -169,8 +172,9 @@ TEST(Inject, leaves_other_documents_as_they_are_even_where_it_could_not_read_the
   const std::string other =
       "# not YAML at all: {{ .Values.x }\nkind: Widget\n\tbroken: [\n---\n\n--- # nothing\n"
       "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {template: {spec: {containers: [{name: a}]}}}\n---\n";
-  const std::string manifest = other + std::string{"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n"
-                                                   "  containers:\n  - name: app\n    image: a:1"};
+  const std::string manifest = other + std::string{
+                                           "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n"
+                                           "  containers:\n  - name: app\n    image: a:1"};
   const Said said = callgate({"--config-map", "mine"}, manifest);
   ASSERT_EQ(said.code, 0) << said.err;
   EXPECT_TRUE(said.out.starts_with(other)) << said.out;
@@ -185,13 +189,18 @@ TEST(Inject, what_leaves_no_place_is_written_anew_and_means_the_same) {
       {"JSON", R"({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"on": "yes"}},
  "spec": {"containers": [{"name": "app", "image": "a:1", "args": ["1", "two\nlines", "null"], "env": []}],
           "terminationGracePeriodSeconds": 60, "volumes": null}})"},
-      {"JSON over many lines", "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"Pod\",\n  \"metadata\": {\n    \"name\": \"p\",\n"
-       "    \"labels\": {\"on\": \"yes\"}\n  },\n  \"spec\": {\n    \"containers\": [\n      {\n        \"name\": \"app\",\n"
+      {"JSON over many lines",
+       "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"Pod\",\n  \"metadata\": {\n    \"name\": \"p\",\n"
+       "    \"labels\": {\"on\": \"yes\"}\n  },\n  \"spec\": {\n    \"containers\": [\n      {\n        \"name\": "
+       "\"app\",\n"
        "        \"image\": \"a:1\",\n        \"args\": [\"1\", \"two\\nlines\", \"null\"]\n      }\n    ],\n"
        "    \"terminationGracePeriodSeconds\": 60\n  }\n}\n"},
-      {"flow in block", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {\"on\": \"yes\"}}\nspec:\n"
-       "  terminationGracePeriodSeconds: 60\n  containers:\n  - {name: app, image: 'a:1', args: ['1', \"two\\nlines\", \"null\"]}\n"},
-      {"an alias", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: &same\n    \"on\": \"yes\"\n"
+      {"flow in block",
+       "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {\"on\": \"yes\"}}\nspec:\n"
+       "  terminationGracePeriodSeconds: 60\n  containers:\n  - {name: app, image: 'a:1', args: ['1', "
+       "\"two\\nlines\", \"null\"]}\n"},
+      {"an alias",
+       "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: &same\n    \"on\": \"yes\"\n"
        "  labels: *same\nspec:\n  terminationGracePeriodSeconds: 60\n  containers:\n  - name: app\n    image: a:1\n"
        "    args:\n    - \"1\"\n    - |-\n      two\n      lines\n    - \"null\"\n"},
   };
@@ -212,13 +221,16 @@ TEST(Inject, what_leaves_no_place_is_written_anew_and_means_the_same) {
 }
 
 TEST(Inject, holds_keys_only_where_it_is_told_and_only_for_those) {
-  const std::string manifest = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: app\n"
-                               "    env:\n    - name: OPENAI_API_KEY\n      value: sk\n  - name: side\n";
-  const Said said = callgate({"--keys-secret", "llm", "--key", "openai=OPENAI_API_KEY", "--key", "lab=LAB"}, manifest);
+  const std::string manifest =
+      "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: app\n"
+      "    env:\n    - name: OPENAI_API_KEY\n      value: sk\n  - name: side\n";
+  const Said said =
+      callgate({"--keys-secret", "llm", "--key", "openai=OPENAI_API_KEY", "--key", "lab=LAB"}, manifest);
   ASSERT_EQ(said.code, 0) << said.err;
-  EXPECT_EQ(said.err,
-            "callgate inject: Pod p: container app sets OPENAI_API_KEY itself, which is kept; callgate holds that key, "
-            "so it can go\n");
+  EXPECT_EQ(
+      said.err,
+      "callgate inject: Pod p: container app sets OPENAI_API_KEY itself, which is kept; callgate holds that key, "
+      "so it can go\n");
   EXPECT_NE(said.out.find("secretName: llm\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("mountPath: /etc/callgate-keys\n"), std::string::npos);
   EXPECT_NE(said.out.find("    upstreams:\n      lab:\n        credentials:\n        - key:\n"
@@ -232,8 +244,9 @@ TEST(Inject, holds_keys_only_where_it_is_told_and_only_for_those) {
 }
 
 TEST(Inject, as_a_second_container_stands_last_and_refuses_jobs) {
-  const std::string pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: app\n"
-                          "    args:\n    - |\n      # not a comment\n\n  # about the account\n  serviceAccountName: x\n";
+  const std::string pod =
+      "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: app\n"
+      "    args:\n    - |\n      # not a comment\n\n  # about the account\n  serviceAccountName: x\n";
   const Said said = callgate({"--mode", "container", "--config-map", "mine"}, pod);
   ASSERT_EQ(said.code, 0) << said.err;
   EXPECT_EQ(at(said.out, "spec/containers/0/name"), "app") << said.out;
@@ -241,8 +254,9 @@ TEST(Inject, as_a_second_container_stands_last_and_refuses_jobs) {
   EXPECT_EQ(at(said.out, "spec/containers/1/restartPolicy"), "(none)");
   EXPECT_EQ(at(said.out, "spec/containers/0/args/0"), "# not a comment\n");
   EXPECT_EQ(at(said.out, "spec/serviceAccountName"), "x");
-  const std::string job = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: j\nspec:\n  template:\n    spec:\n"
-                          "      containers:\n      - name: app\n";
+  const std::string job =
+      "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: j\nspec:\n  template:\n    spec:\n"
+      "      containers:\n      - name: app\n";
   const Said refused = callgate({"--mode", "container"}, job);
   EXPECT_EQ(refused.code, 3);
   EXPECT_EQ(refused.out, "");
@@ -278,7 +292,10 @@ TEST(Inject, says_what_is_wrong_and_writes_nothing_then) {
   };
   const std::string pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: app\n";
   const Row kRows[] = {
-      {{}, "kind: Service\napiVersion: v1\n", "there is no Deployment, StatefulSet, DaemonSet, Job, CronJob or Pod in", 4},
+      {{},
+       "kind: Service\napiVersion: v1\n",
+       "there is no Deployment, StatefulSet, DaemonSet, Job, CronJob or Pod in",
+       4},
       {{}, "", "there is no Deployment", 4},
       {{}, "a: 1\n---\napiVersion: v1\nkind: Pod\n  bad: [\n", "standard input: line 5: ", 3},
       {{}, "apiVersion: v1\nkind: Pod\nspec: {}\n", "Pod without a name has no containers", 3},

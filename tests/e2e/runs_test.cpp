@@ -422,7 +422,8 @@ TEST(Runs, a_drain_of_runs_alone_begins_none_and_goes_on_serving_calls) {
   EXPECT_EQ(lives.over(first).at("state"), "succeeded");
   // Its end is told before its place is free: were there anything to begin the second, this would be the moment.
   EXPECT_TRUE(eventually([&] { return Json::parse(http("POST", drain).body).at("count") == 0; }));
-  EXPECT_EQ(http("POST", lives.url(kChat), chat_saying("a call"), {{"Content-Type", "application/json"}}).status, 200);
+  EXPECT_EQ(http("POST", lives.url(kChat), chat_saying("a call"), {{"Content-Type", "application/json"}}).status,
+            200);
   EXPECT_EQ(lives.state(second), "queued");
   EXPECT_EQ(lives.asked("the second"), 0);
   EXPECT_EQ(lives.figure("callgate_operator_acts_total", R"(act="drain",what="runs")"), 1);

@@ -294,6 +294,24 @@ class WithHelm(unittest.TestCase):
         self.assertEqual(json.loads(board["data"]["callgate.json"]), json.loads((files / "dashboard.json").read_text()))
         self.conforms(self.charts.template(STANDALONE, values).stdout)
 
+    def test_the_readme_s_five_minutes_end_with_a_sidecar(self):
+        blocks = re.findall(r"\*\*\d\.\*\*.*?```yaml\n(.*?)```", (SIDECAR / "README.md").read_text(), re.S)
+        dependencies, pod, configuration, values = blocks[:4]
+        chart = self.charts.root / "mine"
+        (chart / "templates").mkdir(parents=True)
+        (chart / "Chart.yaml").write_text("apiVersion: v2\nname: mine\nversion: 0.1.0\n" + re.sub(
+            r"file://\S+", "file://../helm/callgate-sidecar", dependencies))  # fmt: skip
+        (chart / "values.yaml").write_text(values)
+        (chart / "templates/worker.yaml").write_text(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: worker\nspec:\n"
+            "  selector: {matchLabels: {callgate/sidecar: \"true\"}}\n" + pod)  # fmt: skip
+        (chart / "templates/callgate.yaml").write_text(configuration)
+        self.charts.run("dependency", "build", str(chart))
+        text = self.charts.run("template", "w", str(chart)).stdout
+        self.conforms(text)
+        self.assertEqual(callgate_of(documents(text))["image"], "registry.example.com/callgate:0.1.0")
+        self.assertIn("ConfigMap", [one["kind"] for one in documents(text)])
+
     def test_kubeconform_takes_every_document(self):
         if not tool("kubeconform"):
             self.skipTest("no kubeconform here: tools.sh says why")
