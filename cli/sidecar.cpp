@@ -90,6 +90,8 @@ Sidecar sidecar_of(const SidecarWishes& wishes) {
   const Sections sections = sections_in(sidecar_text());
   Sidecar made;
   made.labels = sections.at("labels");
+  // Of a release, which is Helm's.
+  std::erase_if(made.labels, [](const std::string& line) { return line.starts_with("callgate/instance:"); });
   made.annotations = sections.at("annotations");
   made.container = sections.at("container");
   made.volumes = items_of(sections.at("volumes"), 0);

@@ -556,7 +556,8 @@ class Room:
             key.write_text("a" * 64 + "\n" if name == "PAYLOAD_KEY" else "sk-held\n")
             key.chmod(0o640)
         for there, here in (("/etc/callgate-keys/", f"{self.root}/keys/"), ("/var/lib/callgate/", f"{self.root}/state/"),
-                            ("0.0.0.0:4601", "127.0.0.1:0"), ("127.0.0.1:4600", "127.0.0.1:0")):  # fmt: skip
+                            ("0.0.0.0:4601", "127.0.0.1:0"), ("0.0.0.0:4600", "127.0.0.1:0"),
+                            ("127.0.0.1:4600", "127.0.0.1:0")):  # fmt: skip
             text = text.replace(there, here)
         self.config = self.root / "etc/config.yaml"
         self.config.write_text(text)
@@ -644,6 +645,34 @@ class WithCallgate(unittest.TestCase):
             caller.join(PATIENCE)
             self.assertEqual([status for status, _ in late], [200])
             self.assertEqual(gate.wait(PATIENCE), 0)
+
+
+    def test_a_job_redelivered_to_another_worker_of_one_instance_is_paid_once(self):
+        issued = json.loads(run_callgate("keys", "issue", "--tenant", "search", "--json").stdout)
+        text = config_of(documents(golden("standalone-shared"))).replace(DIGEST, issued["sha256"])
+        with contextlib.ExitStack() as stack:
+            room = Room(text, stack.enter_context(tempfile.TemporaryDirectory()))
+            provider = stack.enter_context(running([OPTIONS.provider, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]))
+            told = json.loads(provider.stdout.readline())
+            env = {"CALLGATE_CONFIG": str(room.config), "CALLGATE_UPSTREAMS__OPENAI__URL": told["url"]}
+            gate = stack.enter_context(running([OPTIONS.callgate, "serve"], env))
+            data = listening(gate)["data"]
+            body = json.dumps({"model": "gpt-5", "messages": [{"role": "user", "content": "job 42"}]})
+
+            def worker(key):
+                return ask(data, "POST", "/openai/v1/chat/completions", body, {
+                    "Authorization": "Bearer " + key, "Content-Type": "application/json",
+                    "Host": "r-callgate.ns.svc:4600", "Idempotency-Key": "job-42"})  # fmt: skip
+
+            first, second = worker(issued["key"]), worker(issued["key"])
+            self.assertEqual(first[0], 200, first)
+            self.assertEqual(second, first)
+            self.assertEqual(json.loads(ask(told["control"], "GET", "/stats")[1])["requests"], 1)
+            self.assertEqual(worker("sk-of-nobody")[0], 403, "without an issued key nobody gets in")
+            # `callgate drain` comes back when the process has gone.
+            run_callgate("drain", env=env)
+            self.assertEqual(gate.wait(PATIENCE), 0)
+            run_callgate("drain", env=env, code=5)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@
 {{- $config := dict
   "listen" (dict
     "data" (printf "127.0.0.1:%v" $v.ports.data)
-    "health" (printf "0.0.0.0:%v" $v.ports.health)
+    "health" (printf "%s:%v" $v.ports.healthAddress $v.ports.health)
     "admin" "unix:/var/lib/callgate/admin.sock")
   "store" (dict "path" "/var/lib/callgate/callgate.db" "retention" (dict "calls" "7d" "events" "1d"))
   "idempotency" (dict "max_bytes" "64MiB")
@@ -208,6 +208,7 @@
 
 {{- define "callgate.sidecar.podLabels" -}}
 callgate/sidecar: "true"
+callgate/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "callgate.sidecar.podAnnotations" -}}
@@ -264,7 +265,7 @@ spec:
   selector:
     matchLabels:
       callgate/sidecar: "true"
-      app.kubernetes.io/instance: {{ .Release.Name }}
+      callgate/instance: {{ .Release.Name }}
   podMetricsEndpoints:
     - port: cg-metrics
       path: /metrics

@@ -69,8 +69,8 @@ true
 {{- end -}}
 {{- $config := dict
   "listen" (dict
-    "data" ($exposed | ternary "0.0.0.0:4600" "127.0.0.1:4600")
-    "health" "0.0.0.0:4601"
+    "data" ($exposed | ternary (printf "%s:4600" .Values.address) "127.0.0.1:4600")
+    "health" (printf "%s:4601" .Values.address)
     "admin" "unix:/var/lib/callgate/admin.sock"
     "hosts" (concat $hosts .Values.extraHosts))
   "store" (dict "path" "/var/lib/callgate/callgate.db")
