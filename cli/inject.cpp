@@ -38,26 +38,10 @@ bool has_named(const YamlNode* list, std::string_view name) {
          std::ranges::any_of(list->items, [&](const YamlNode* one) { return text_at(one, "name") == name; });
 }
 
-Lines indented(const Lines& lines) {
-  Lines made;
-  for (const std::string& line : lines) made.push_back("  " + line);
-  return made;
-}
-
 Lines joined(const std::vector<Lines>& items) {
   Lines made;
   for (const Lines& item : items) made.insert(made.end(), item.begin(), item.end());
   return made;
-}
-
-/// Under `key` of `map`, which is made if need be.
-bool add_to_list(Additions& additions, const YamlNode& map, const std::string& key, const Lines& items) {
-  if (items.empty()) return true;
-  if (const YamlNode* list = find(&map, key)) return additions.to_list(*list, items);
-  Lines lines{key + ":"};
-  const Lines more = indented(items);
-  lines.insert(lines.end(), more.begin(), more.end());
-  return additions.to_map(map, lines);
 }
 
 class Injection {
@@ -125,17 +109,13 @@ class Injection {
       }
       if (wanted.empty()) continue;
       if (map) {
-        if (!additions.to_map(*map, wanted)) return false;
-      } else {
-        made.push_back(std::string{key} + ":");
-        for (std::string& line : indented(wanted)) made.push_back(std::move(line));
+        if (!additions.to_key(*metadata, key, wanted)) return false;
+        continue;
       }
+      made.push_back(std::string{key} + ":");
+      for (const std::string& line : wanted) made.push_back("  " + line);
     }
-    if (made.empty()) return true;
-    if (metadata) return additions.to_map(*metadata, made);
-    Lines whole{"metadata:"};
-    for (std::string& line : indented(made)) whole.push_back(std::move(line));
-    return additions.to_map(*pod.owner, whole);
+    return additions.to_key(*pod.owner, "metadata", made);
   }
 
   bool add_env(const PodPlace& pod, const YamlNode* init, const YamlNode& containers, Additions& additions) {
@@ -155,7 +135,7 @@ class Injection {
                  (name_in(entry).ends_with("_BASE_URL") ? "; such calls do not go through callgate"
                                                         : "; callgate holds that key, so it can go"));
         }
-        if (!add_to_list(additions, *one, "env", wanted)) return false;
+        if (!additions.to_key(*one, "env", wanted)) return false;
       }
     }
     return true;
@@ -163,7 +143,7 @@ class Injection {
 
   bool add_container(const PodPlace& pod, const YamlNode& spec, Additions& additions) {
     // First, so that init containers have it as well; started is what it has to be before they begin.
-    if (wishes_.sidecar.native) return add_to_list(additions, spec, "initContainers", sidecar_.container);
+    if (wishes_.sidecar.native) return additions.to_key(spec, "initContainers", sidecar_.container);
     // Last, since the first one is what `kubectl logs` shows.
     const int limit = limit_of(spec, "containers", limit_of(*pod.owner, "spec", pod.limit));
     return additions.to_end_of_list(*find(&spec, "containers"), sidecar_.container, limit);
@@ -187,7 +167,7 @@ class Injection {
         std::erase_if(wanted, [&](const Lines& volume) { return name_in(volume) == name; });
       }
     }
-    return add_to_list(additions, spec, "volumes", joined(wanted));
+    return additions.to_key(spec, "volumes", joined(wanted));
   }
 
   const InjectWishes& wishes_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <span>
+#include <utility>
 
 namespace cli {
 namespace {
@@ -146,7 +146,7 @@ std::string leaf_text(const YamlNode& node) {
 }
 
 void print(const YamlNode& node, std::size_t indent, bool begun, std::string& out) {
-  constexpr std::string_view kDropped[] = {"env", "volumes", "initContainers", "annotations", "labels"};
+  constexpr std::string_view kDropped[] = {"env", "volumes", "initContainers", "annotations", "labels", "metadata"};
   const auto begin = [&] {
     if (!begun) out.append(indent, ' ');
     begun = false;
@@ -294,6 +294,39 @@ bool Additions::to_list(const YamlNode& list, const Lines& item) {
   return put(*list.items[0], true, item);
 }
 
+bool Additions::to_key(const YamlNode& map, const std::string& key, const Lines& lines) {
+  if (lines.empty()) return true;
+  const auto entry = std::ranges::find(map.entries, key, &YamlNode::Entry::key);
+  if (entry != map.entries.end()) {
+    if (is_empty(*entry->value)) return to_empty(*entry, lines);
+    return entry->value->form == Form::List ? to_list(*entry->value, lines) : to_map(*entry->value, lines);
+  }
+  Lines made{key + ":"};
+  for (const std::string& line : lines) made.push_back("  " + line);
+  return to_map(map, made);
+}
+
+/// "key: []  # why" becomes "key:  # why", and what is added stands below.
+bool Additions::to_empty(const YamlNode::Entry& entry, const Lines& lines) {
+  if (entry.line < 1 || static_cast<std::size_t>(entry.line) > lines_.size()) return false;
+  const std::string& text = lines_.at(static_cast<std::size_t>(entry.line - 1));
+  const auto column = static_cast<std::size_t>(entry.column - 1);
+  if (text.substr(0, column).find_first_not_of(" -") != std::string::npos) return false;
+  if (text.compare(column, entry.key.size() + 1, entry.key + ':') != 0) return false;
+  const std::size_t end = column + entry.key.size() + 1;
+  std::string value = text.substr(end);
+  std::string comment;
+  if (const std::size_t at = value.find(" #"); at != std::string::npos)
+    comment = std::exchange(value, value.substr(0, at)).substr(at);
+  std::erase_if(value, [](unsigned char c) { return std::isspace(c) != 0; });
+  constexpr std::string_view kEmpty[] = {"", "[]", "{}", "null", "~"};
+  if (std::ranges::find(kEmpty, value) == std::end(kEmpty)) return false;
+  Added& added = added_[entry.line - 1];
+  added.instead = text.substr(0, end) + (comment.empty() ? "\n" : comment);
+  for (const std::string& line : lines) added.below += std::string(column + 2, ' ') + line + '\n';
+  return true;
+}
+
 bool Additions::put(const YamlNode& first, bool in_list, const Lines& lines) {
   if (first.line < 1 || static_cast<std::size_t>(first.line) > lines_.size()) return false;
   const std::string& text = lines_.at(static_cast<std::size_t>(first.line - 1));
@@ -341,15 +374,20 @@ std::string Additions::text() const {
   std::string made;
   for (std::size_t i = 0; i <= lines_.size(); ++i) {
     const auto found = added_.find(static_cast<int>(i));
-    if (found != added_.end()) made += found->second.whole;
-    if (i == lines_.size()) break;
-    if (found == added_.end() || found->second.inside.empty()) {
-      made += lines_[i];
+    if (found == added_.end()) {
+      if (i < lines_.size()) made += lines_[i];
       continue;
     }
-    const std::size_t column = found->second.column;
-    made += lines_[i].substr(0, column) + found->second.inside;
-    made += std::string(column, ' ') + lines_[i].substr(column);
+    const Added& added = found->second;
+    made += added.whole;
+    if (i == lines_.size()) break;
+    const std::string& line = added.instead.empty() ? lines_[i] : added.instead;
+    if (added.inside.empty())
+      made += line;
+    else
+      made +=
+          line.substr(0, added.column) + added.inside + std::string(added.column, ' ') + line.substr(added.column);
+    made += added.below;
   }
   return made;
 }

@@ -52,18 +52,23 @@ class Additions {
   /// In front of what is there. False: it is not written in block style.
   bool to_map(const gateway::YamlNode& map, const Lines& lines);
   bool to_list(const gateway::YamlNode& list, const Lines& item);
+  /// To the list or map that stands under `key`, which is made if it is not there, or is empty.
+  bool to_key(const gateway::YamlNode& map, const std::string& key, const Lines& lines);
   /// Behind what is there. `limit`: the line before which the list has ended; zero: the text's end.
   bool to_end_of_list(const gateway::YamlNode& list, const Lines& item, int limit);
   [[nodiscard]] std::string text() const;
 
  private:
   [[nodiscard]] bool in_flow(const gateway::YamlNode& node) const;
+  bool to_empty(const gateway::YamlNode::Entry& entry, const Lines& lines);
   bool put(const gateway::YamlNode& first, bool in_list, const Lines& lines);
   std::vector<std::string> lines_{};  // With their ends.
   struct Added {
     std::string whole{};   // Lines in front of this one.
     std::string inside{};  // At `column` of it.
     std::size_t column = 0;
+    std::string instead{};  // Of the line itself.
+    std::string below{};    // Right behind it.
   };
   std::map<int, Added> added_{};
 };

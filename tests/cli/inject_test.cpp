@@ -220,6 +220,21 @@ TEST(Inject, what_leaves_no_place_is_written_anew_and_means_the_same) {
   }
 }
 
+TEST(Inject, fills_what_is_empty_where_it_stands) {
+  const std::string manifest =
+      "apiVersion: v1\nkind: Pod\nmetadata:\n  annotations: {}\n  labels:\n  name: p\nspec:\n  containers:\n"
+      "  - env: []  # none yet\n    name: app\n  volumes: null\n  initContainers: []";
+  const Said said = callgate({"--config-map", "mine"}, manifest);
+  ASSERT_EQ(said.code, 0) << said.err;
+  EXPECT_EQ(said.err, "");
+  EXPECT_NE(said.out.find("  annotations:\n    cluster-autoscaler"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("  labels:\n    callgate/sidecar: \"true\"\n  name: p\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("  - env: # none yet\n      - name: OPENAI_BASE_URL\n"), std::string::npos) << said.out;
+  EXPECT_EQ(at(said.out, "spec/containers/0/name"), "app");
+  EXPECT_EQ(at(said.out, "spec/initContainers/0/name"), "callgate");
+  EXPECT_EQ(at(said.out, "spec/volumes/2/name"), "callgate-tmp");
+}
+
 TEST(Inject, holds_keys_only_where_it_is_told_and_only_for_those) {
   const std::string manifest =
       "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: app\n"
