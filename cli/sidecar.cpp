@@ -119,6 +119,8 @@ Sidecar sidecar_of(const SidecarWishes& wishes) {
   // Its upstreams stand at the end, since Helm writes keys in their order.
   for (const std::string& line : sections.at("config")) {
     if (line == "upstreams:") break;
+    // Told to stop together with the application, whose last calls it takes all the same.
+    if (line == "store:" && !wishes.native) made.config.insert(made.config.end(), {"shutdown:", "  linger: 20s"});
     made.config.push_back(line);
   }
   if (!wishes.keys_secret.empty() && !wishes.keys.empty()) {

@@ -34,6 +34,9 @@
   "idempotency" (dict "max_bytes" "64MiB")
   "dead_letters" (dict "max_bytes" "64MiB")
 -}}
+{{- if eq $v.mode "container" -}}
+{{- $_ := set $config "shutdown" (dict "linger" "20s") -}}
+{{- end -}}
 {{- if eq $v.state.kind "emptyDir" -}}
 {{- $_ := set $config "runs" (dict "enabled" false) -}}
 {{- end -}}
@@ -297,13 +300,15 @@ granted {{ .replicas }} times, a job that is redelivered to another replica is p
 instead: the chart callgate beside this one, and its Service as base URL.
 {{- end }}
 {{- $drain := dig "shutdown" "drain" "25s" $config }}
-{{- $needed := add 5 (include "callgate.sidecar.seconds" $drain | int) }}
+{{- $scrape := dig "shutdown" "final_scrape" "0s" $config }}
+{{- $needed := add 5 (include "callgate.sidecar.seconds" $drain | int) (include "callgate.sidecar.seconds" $scrape | int) }}
 {{- if lt (int .gracePeriod) (int $needed) }}
-WARNING: terminationGracePeriodSeconds {{ .gracePeriod }} is less than shutdown.drain ({{ $drain }}) and 5 s: calls in flight will be cut off.
+WARNING: terminationGracePeriodSeconds {{ .gracePeriod }} is less than shutdown.drain ({{ $drain }}){{ if ne $scrape "0s" }}, shutdown.final_scrape ({{ $scrape }}){{ end }} and 5 s: calls in flight
+will be cut off.
 {{- end }}
 {{- if eq $v.mode "container" }}
-NOTE: in mode container callgate gets SIGTERM together with the application, whose last calls may then be refused; and
-a Job does not complete.
+NOTE: in mode container callgate gets SIGTERM together with the application, and takes its last calls for
+{{ dig "shutdown" "linger" "0s" $config }} (shutdown.linger); a Job does not complete.
 {{- end }}
 {{- end -}}
 
