@@ -11,6 +11,7 @@
 #include "cli/dead.h"
 #include "cli/dead_replay.h"
 #include "cli/doctor.h"
+#include "cli/inject.h"
 #include "cli/keys.h"
 #include "cli/ledger.h"
 #include "cli/man.h"
@@ -91,6 +92,18 @@ constexpr Example kPauseExamples[] = {
     {"callgate pause lane backfill", "nothing of that lane begins"},
 };
 constexpr Example kResumeExamples[] = {{"callgate resume tenant search", "what waits goes on at once"}};
+constexpr Option kDrainOptions[] = {
+    {"--runs-only", "", "No run and no replay begins any more; calls are served as before."},
+    {"--no-wait", "", "Do not wait until it is over."},
+    kConfig,
+    kSet,
+    kAdmin,
+    kJson,
+};
+constexpr Example kDrainExamples[] = {
+    {"callgate drain", "end callgate as SIGTERM does, and wait until it has gone"},
+    {"callgate drain --runs-only --no-wait", "what Kubernetes says to a pod's callgate before the pod ends"},
+};
 constexpr Example kBudgetShowExamples[] = {
     {"callgate budget show", "spent, in reserve and left, by tenant and period"},
     {"callgate budget show --json", "for programs"},
@@ -588,6 +601,20 @@ constexpr Example kUsageExamples[] = {
     {"callgate usage --cases answers.jsonl", "a file of recorded answers"},
 };
 
+constexpr Option kInjectOptions[] = {
+    {"-f", "FILE", "The manifest; \"-\" is standard input."},
+    {"--image", "IMAGE", "callgate's image, with its version; without it callgate:" CALLGATE_VERSION "."},
+    {"--mode", "MODE", "native (as without it): a sidecar of Kubernetes 1.29; container: a second container."},
+    {"--config-map", "NAME", "One that you have, with the key config.yaml; without it one is added."},
+    {"--keys-secret", "NAME", "A Secret with provider keys, which only callgate's container sees."},
+    {"--key", "UPSTREAM=KEY", "Which key of that Secret belongs to which upstream; may be repeated.", true},
+    {"--container", "NAME", "Whose environment gets the base URLs; all without it; may be repeated.", true},
+};
+constexpr Example kInjectExamples[] = {
+    {"callgate inject -f worker.yaml --image registry.example.com/callgate:0.1.0 | kubectl apply -f -", "as it is"},
+    {"callgate inject -f - --keys-secret llm --key openai=OPENAI_API_KEY", "callgate holds the key"},
+};
+
 constexpr Option kJsonOnly[] = {kJson};
 constexpr Example kDialectsExamples[] = {{"callgate dialects", "what `dialect:` may say"}};
 constexpr Option kDoctorOptions[] = {
@@ -706,6 +733,16 @@ constexpr Command kCommands[] = {
      .options = kAskOptions,
      .details = "Ends with 4 if it was not paused.",
      .run = resume},
+    {.words = "drain",
+     .summary = "End callgate as SIGTERM does, or only its work on runs.",
+     .examples = kDrainExamples,
+     .options = kDrainOptions,
+     .details =
+         "Waits until the process has gone, or with --runs-only until no run and no replay is under way; those "
+         "that wait\n"
+         "for a turn or a retry are queued again. With --runs-only nothing begins until callgate is started "
+         "anew.",
+     .run = drain},
     {.words = "budget show",
      .summary = "Show what each tenant has spent of its budgets.",
      .examples = kBudgetShowExamples,
@@ -970,6 +1007,17 @@ constexpr Command kCommands[] = {
          "do no\n"
          "harm. docs/operations.md says what to do when one fires.",
      .run = alerts},
+    {.words = "inject",
+     .summary = "Put callgate beside the application in a Kubernetes manifest.",
+     .examples = kInjectExamples,
+     .options = kInjectOptions,
+     .details =
+         "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods and Lists of them get the same container "
+         "as by the\n"
+         "chart callgate-sidecar; everything else stays as it is, and so does a pod that has callgate already. "
+         "No cluster\n"
+         "is asked. Ends with 3 if the manifest cannot be read, with 4 if there is no such workload in it.",
+     .run = inject},
     {.words = "keys issue",
      .summary = "Make a key by which a tenant's workers are known.",
      .examples = kKeysIssueExamples,

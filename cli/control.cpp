@@ -1,11 +1,14 @@
 #include "cli/control.h"
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::chrono::milliseconds kLookAgain{200};
 
 std::string paused_word(const Json& paused) {
   if (paused.is_null()) return "";
@@ -215,6 +220,29 @@ int resume(const Arguments& arguments, Terminal& terminal) {
                      arguments.words[0] + " " + cell(arguments.words[1]) + " goes on",
                      arguments,
                      terminal);
+}
+
+int drain(const Arguments& arguments, Terminal& terminal) {
+  const bool runs = arguments.has("--runs-only");
+  const std::string path = std::string{"/v1/drain?what="} + (runs ? "runs" : "all");
+  const std::string done = runs ? "no run and no replay begins any more until callgate is started anew"
+                                : "callgate drains, and is gone when its calls are over";
+  const int begun = ask_and_say("drain", path, done, arguments, terminal);
+  if (begun != kDone || arguments.has("--no-wait")) return begun;
+  // The order again says what is left of the runs; a process that drains wholly is waited for until it has gone.
+  std::ostringstream unheard;
+  std::istringstream none;
+  for (;; std::this_thread::sleep_for(kLookAgain)) {
+    Terminal mute{none, unheard, unheard};
+    const auto reply = ask_running("drain", runs ? "POST" : "GET", runs ? path : "/v1/version", arguments, mute);
+    if (!reply) {
+      if (runs) terminal.err << "callgate drain: callgate went before its runs were over\n";
+      return runs || reply.error() != kUnreachable ? reply.error() : kDone;
+    }
+    if (!runs) continue;
+    const Json json = Json::parse(reply->answer.body, nullptr, false);
+    if (json.is_object() && json.value("count", -1) == 0) return kDone;
+  }
 }
 
 int budget_show(const Arguments& arguments, Terminal& terminal) {

@@ -9,6 +9,8 @@ int status(const Arguments& arguments, Terminal& terminal);
 int cancel(const Arguments& arguments, Terminal& terminal);
 int pause(const Arguments& arguments, Terminal& terminal);
 int resume(const Arguments& arguments, Terminal& terminal);
+/// Ends it, or its work on runs alone; and waits for that.
+int drain(const Arguments& arguments, Terminal& terminal);
 int budget_show(const Arguments& arguments, Terminal& terminal);
 int budget_grant(const Arguments& arguments, Terminal& terminal);
 

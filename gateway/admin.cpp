@@ -256,6 +256,13 @@ std::expected<Order, std::string> order_of(Order::Act act, std::string_view quer
       order.amount = {negative ? -amount->value : amount->value};
       break;
     }
+    case Order::Act::DrainRuns:
+    case Order::Act::DrainAll: {
+      const std::string what = take("what");
+      if (what != "runs" && what != "all") return std::unexpected("needs what, runs or all");
+      order.act = what == "runs" ? Order::Act::DrainRuns : Order::Act::DrainAll;
+      break;
+    }
   }
   if (!given->empty()) return std::unexpected("does not know " + given->begin()->first);
   return order;
@@ -431,6 +438,11 @@ constexpr Call kCalls[] = {
      "/v1/resume",
      [](const AdminSources& sources, const Asked& asked) {
        return act(sources, Order::Act::Resume, asked.query, "It is not paused.");
+     }},
+    {"POST",
+     "/v1/drain",
+     [](const AdminSources& sources, const Asked& asked) {
+       return act(sources, Order::Act::DrainRuns, asked.query, "There is nothing to drain.");
      }},
     {"GET",
      "/v1/unknown-answers",

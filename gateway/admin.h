@@ -10,6 +10,7 @@
 //   POST   /v1/cancel             ?call=ID | ?run_id=R | ?tenant=T
 //   POST   /v1/pause              ?what=tenant|lane|upstream|queue&name=N[&for_ms=MS]
 //   POST   /v1/resume             ?what=…&name=N
+//   POST   /v1/drain              ?what=runs|all
 //   GET  /v1/calls/ID           what became of a call, attempt by attempt
 //   GET  /v1/spend, /v1/calls, /v1/timeouts, /v1/usage, /v1/idempotency      from the ledger (book_answers.h)
 //   POST /v1/idempotency/forget   ?key=[&tenant=]
@@ -53,7 +54,7 @@ struct UpstreamState {
 
 /// What an operator wants done.
 struct Order {
-  enum class Act : std::uint8_t { Cancel, Pause, Resume, Grant } act{};
+  enum class Act : std::uint8_t { Cancel, Pause, Resume, Grant, DrainRuns, DrainAll } act{};
   CancelWhat cancel{};
   budget::Pausable pausable{};
   std::string name{};  // Of what is paused; of a grant the tenant.
@@ -64,7 +65,7 @@ struct Order {
 };
 struct OrderResult {
   bool known = true;      // There is such a thing.
-  std::size_t count = 0;  // Calls told to end; of a resume 1 if it was paused.
+  std::size_t count = 0;  // Calls told to end; of a resume 1 if it was paused; of a drain what is still under way.
 };
 
 /// The functions are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not

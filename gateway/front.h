@@ -23,7 +23,7 @@ namespace gateway {
 
 /// What somebody has done by hand.
 struct OperatorAct {
-  std::string_view act{};   // "cancel", "pause", "resume", "grant"
+  std::string_view act{};   // "cancel", "pause", "resume", "grant", "drain"
   std::string_view what{};  // "call", "run_id", "tenant", "lane", "upstream", "day", …
   std::string_view name{};
   std::size_t count = 0;  // Calls that were told to end.

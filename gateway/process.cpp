@@ -426,6 +426,19 @@ class Sidecar {
                         0,
                         budget::usd_text(order.amount)});
         return result;
+      case Order::Act::DrainRuns:
+        runs_.drain();
+        replays_.drain();
+        result.count = runs_.active() + replays_.active();
+        // Asked again and again by whoever waits for it; it is done once.
+        if (!std::exchange(runs_drained_, true)) front_.acted({"drain", "runs", {}, 0, {}});
+        return result;
+      case Order::Act::DrainAll:
+        front_.acted({"drain", "all", {}, 0, {}});
+        result.count = front_.active();
+        // The one way in which this process ends; a second signal would hurry it.
+        if (!draining_) std::raise(SIGTERM);
+        return result;
     }
     return result;
   }
@@ -1000,6 +1013,7 @@ class Sidecar {
   std::atomic<bool> settled_{false};
   std::atomic<bool> last_scrape_taken_{false};
   bool hurry_ = false;  // A second signal came.
+  bool runs_drained_ = false;
   bool broken_off_ = false;
   bool gone_ = false;
 };

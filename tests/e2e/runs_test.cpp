@@ -409,6 +409,32 @@ TEST(Runs, a_drain_parks_runs_and_the_next_start_makes_them) {
   for (const std::string& id : {waits, silent, queued}) EXPECT_EQ(lives.over(id).at("state"), "succeeded");
 }
 
+TEST(Runs, a_drain_of_runs_alone_begins_none_and_goes_on_serving_calls) {
+  Lives lives{"runs: {concurrent: 1}\n"};
+  lives.provider.script(R"([{"match": {"body_contains": "the first"}, "answer": {"hold": "g"}}])");
+  const std::string first = lives.accepted("the first");
+  lives.provider.wait("requests=1");
+  const std::string second = lives.accepted("the second");
+  const std::string drain = lives.callgate->admin_url() + "/v1/drain?what=runs";
+  const Response begun = http("POST", drain);
+  EXPECT_EQ(Json::parse(begun.body), Json({{"done", true}, {"count", 1}})) << begun.body;
+  lives.provider.release("g");
+  EXPECT_EQ(lives.over(first).at("state"), "succeeded");
+  // Its end is told before its place is free: were there anything to begin the second, this would be the moment.
+  EXPECT_TRUE(eventually([&] { return Json::parse(http("POST", drain).body).at("count") == 0; }));
+  EXPECT_EQ(http("POST", lives.url(kChat), chat_saying("a call"), {{"Content-Type", "application/json"}}).status,
+            200);
+  EXPECT_EQ(lives.state(second), "queued");
+  EXPECT_EQ(lives.asked("the second"), 0);
+  EXPECT_EQ(lives.figure("callgate_operator_acts_total", R"(act="drain",what="runs")"), 1);
+  EXPECT_EQ(http("POST", lives.callgate->admin_url() + "/v1/drain?what=some").status, 400);
+
+  EXPECT_EQ(http("POST", lives.callgate->admin_url() + "/v1/drain?what=all").status, 200);
+  EXPECT_EQ(lives.callgate->process().wait(), 0);
+  lives.begin();
+  EXPECT_EQ(lives.over(second).at("state"), "succeeded");
+}
+
 TEST(Runs, F41_leases_are_renewed_and_a_stopped_process_makes_nothing_twice) {
   const Lives lives{"runs: {lease: 1s}\n"};
   lives.provider.script(R"([{"match": {"body_contains": "long"}, "answer": {"delay_ms": 4000}}])");

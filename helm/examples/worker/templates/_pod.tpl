@@ -1,0 +1,34 @@
+{{- define "worker.pod" -}}
+metadata:
+  labels:
+    app.kubernetes.io/name: worker
+    app.kubernetes.io/instance: {{ .Release.Name }}
+    {{- include "callgate.sidecar.podLabels" . | nindent 4 }}
+  annotations:
+    {{- include "callgate.sidecar.podAnnotations" . | nindent 4 }}
+spec:
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  {{- if ne .Values.kind "Deployment" }}
+  restartPolicy: Never
+  {{- end }}
+  {{- with include "callgate.sidecar.initContainers" . }}
+  initContainers:
+    {{- . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: worker
+      image: {{ .Values.image }}
+      {{- with .Values.args }}
+      args:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with include "callgate.sidecar.appEnv" . }}
+      env:
+        {{- . | nindent 8 }}
+      {{- end }}
+    {{- with include "callgate.sidecar.containers" . }}
+    {{- . | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include "callgate.sidecar.volumes" . | nindent 4 }}
+{{- end -}}
