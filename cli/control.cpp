@@ -97,6 +97,14 @@ std::vector<Rows> tables_of_status(const Json& json) {
            word(group.at("group")) + " with key " + word(group.at("credential")) + ": " + rates_word(group),
            ""});
   }
+  Rows queues{{"queue of runs", "waiting", "scheduled", "running", ""}};
+  // Of a callgate before this table there is none.
+  for (const Json& one : json.value("queues", Json::array()))
+    queues.push_back({one.at("name") == "" ? "(none)" : word(one.at("name")),
+                      word(one.at("waiting")),
+                      word(one.at("scheduled")),
+                      word(one.at("running")),
+                      paused_word(one.at("paused"))});
   Rows held{{"waits for", "calls"}};
   for (const auto& [limit, count] : json.at("waiting_for").items()) held.push_back({cell(limit), word(count)});
   Rows calls{{"call", "tenant", "lane", "run", "model", "age", "state", "upstream", "attempt"}};
@@ -113,7 +121,7 @@ std::vector<Rows> tables_of_status(const Json& json) {
   }
   const auto in_all = json.at("calls_in_all").get<std::uint64_t>();
   if (in_all >= calls.size()) calls.push_back({"… " + std::to_string(in_all) + " in all"});
-  return {tenants, lanes, upstreams, held, budget_rows(json), calls};
+  return {tenants, lanes, upstreams, queues, held, budget_rows(json), calls};
 }
 
 int ask(std::string_view command, std::string_view method, const std::string& path, const Arguments& arguments,

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gateway/front.h"
 #include "gateway/run_order.h"
@@ -24,6 +25,26 @@
 #include "ledger/store.h"
 
 namespace gateway {
+
+/// Whoever wants a run changed.
+struct RunActor {
+  // No aggregate: g++ 12 destroys such a temporary twice beside a co_await.
+  RunActor(std::string of, std::string by, std::string because = {})
+      : tenant(std::move(of)), who(std::move(by)), reason(std::move(because)) {}
+  std::string tenant;  // Whose runs; empty: anybody's.
+  std::string who;     // For the audit log.
+  std::string reason;
+};
+
+/// 200, 202: done, or on its way; 0: whoever asked has gone; else why not.
+struct RunActed {
+  int status = 0;
+  std::string state{};  // Of the run, as far as it is known.
+  std::string code{};
+  std::string title{};
+  std::string detail{};
+  int retry_after = 0;
+};
 
 /// I/O thread only.
 class RunsApi final : public OwnApi {
@@ -36,6 +57,11 @@ class RunsApi final : public OwnApi {
   task<void> serve(Inbound request, std::shared_ptr<const TenantConfig> tenant, Caller& caller,
                    Signal& signal) override;
   task<void> later(Understood what, std::chrono::milliseconds wait, Caller& caller, Signal& signal) override;
+
+  /// A run is over within a second, whatever it was at; 202: not after five, and whoever takes it next ends it.
+  task<RunActed> take_back(std::string id, RunActor actor, Signal& signal);
+  /// One that failed or died is queued again.
+  task<RunActed> queue_again(std::string id, RunActor actor);
 
  private:
   struct No;
@@ -50,6 +76,7 @@ class RunsApi final : public OwnApi {
   task<void> result(std::string id, std::string tenant, Caller& caller);
   task<void> cancel(std::string id, std::string tenant, Caller& caller, Signal& signal);
   task<void> retry(std::string id, std::string tenant, Caller& caller);
+  task<void> tell(const std::string& id, const RunActed& acted, Caller& caller);
   task<Found> find(std::string id, std::string tenant);
   /// As it stands when it is over, at `until` or when the signal says so.
   task<Found> await_end(std::string id, std::string tenant, TimePoint until, Signal& signal);
