@@ -34,12 +34,22 @@ std::vector<std::string> row_of(const Json& one) {
           told(one, "cost_usd")};
 }
 
+/// A variable that was not set must not mean: all of them.
+std::optional<int> hollow(std::string_view command, const Arguments& arguments, Terminal& terminal) {
+  for (const char* option : {"--tenant", "--queue", "--state", "--run-id", "--key", "--since", "--after", "--limit"}) {
+    if (arguments.has(option) && arguments.get(option).empty())
+      return misuse(command, std::string{option} + " is empty; is a variable not set?", terminal);
+  }
+  return std::nullopt;
+}
+
 /// "callgate runs COMMAND RUN": the run's path, or the exit code.
 std::expected<std::string, int> path_of(std::string_view command, const Arguments& arguments, Terminal& terminal) {
   if (arguments.words.empty())
     return std::unexpected(misuse(command, "needs a run's id, as callgate runs list shows it", terminal));
   if (const auto bad = no_id(arguments))
     return std::unexpected(misuse(command, *bad + " is no run's id", terminal));
+  if (const auto code = hollow(command, arguments, terminal)) return std::unexpected(*code);
   return "/v1/runs/" + arguments.words[0];
 }
 
@@ -134,6 +144,7 @@ int act(std::string_view command, std::string_view method, std::string_view belo
 
 int runs_list(const Arguments& arguments, Terminal& terminal) {
   constexpr std::string_view kCommand = "runs list";
+  if (const auto code = hollow(kCommand, arguments, terminal)) return *code;
   const std::string query = query_of({{"queue", arguments.get("--queue")},
                                       {"state", arguments.get("--state")},
                                       {"tenant", arguments.get("--tenant")},
