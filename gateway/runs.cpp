@@ -75,7 +75,7 @@ class Collector final : public Caller {
   void begin_anew() override {
     body_ = {};
     room_->used -= std::exchange(held_, 0);
-    begun_ = false;
+    begun_ = stream_ = false;
   }
 
   /// Why it is not kept; empty: it is.
