@@ -11,13 +11,15 @@
 //
 // What was asked for and what was answered is not in it: a worker reads its result at the path that is named.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "gateway/endpoint.h"
-#include "gateway/runs_api.h"
+#include "gateway/run_act.h"
+#include "gateway/services.h"
 #include "ledger/books.h"
 
 namespace gateway {

@@ -24,6 +24,7 @@
 #include "gateway/front.h"
 #include "gateway/log.h"
 #include "gateway/metrics.h"
+#include "gateway/queue_state.h"
 #include "gateway/run_end.h"
 #include "gateway/run_shelf.h"
 #include "gateway/standard_webhooks.h"
@@ -33,12 +34,6 @@
 namespace gateway {
 
 struct CollectingRoom;  // For answers that are being collected.
-
-struct QueueState {
-  std::string name{};
-  std::int64_t waiting = 0, scheduled = 0, running = 0;
-  std::optional<TimePoint> paused_until{};  // TimePoint::max(): until somebody resumes it.
-};
 
 /// I/O thread only. The store must be gone before the io_context is.
 class Runs {

@@ -8,7 +8,7 @@
 
 #include "budget/dispatcher.h"
 #include "gateway/live_calls.h"
-#include "gateway/runs.h"
+#include "gateway/queue_state.h"
 
 namespace gateway {
 
