@@ -132,6 +132,7 @@ std::vector<Shown> tables_of_status(const Json& json) {
   return {{"tenant", tenants},
           {"lane", lanes},
           {"upstream", upstreams},
+          {"queue", queues},
           {"waits", held},
           {"budget", budget_rows(json)},
           {"call", calls}};

@@ -36,7 +36,8 @@ std::vector<std::string> row_of(const Json& one) {
 
 /// A variable that was not set must not mean: all of them.
 std::optional<int> hollow(std::string_view command, const Arguments& arguments, Terminal& terminal) {
-  for (const char* option : {"--tenant", "--queue", "--state", "--run-id", "--key", "--since", "--after", "--limit"}) {
+  for (const char* option :
+       {"--tenant", "--queue", "--state", "--run-id", "--key", "--since", "--after", "--limit"}) {
     if (arguments.has(option) && arguments.get(option).empty())
       return misuse(command, std::string{option} + " is empty; is a variable not set?", terminal);
   }
@@ -47,8 +48,7 @@ std::optional<int> hollow(std::string_view command, const Arguments& arguments, 
 std::expected<std::string, int> path_of(std::string_view command, const Arguments& arguments, Terminal& terminal) {
   if (arguments.words.empty())
     return std::unexpected(misuse(command, "needs a run's id, as callgate runs list shows it", terminal));
-  if (const auto bad = no_id(arguments))
-    return std::unexpected(misuse(command, *bad + " is no run's id", terminal));
+  if (const auto bad = no_id(arguments)) return std::unexpected(misuse(command, *bad + " is no run's id", terminal));
   if (const auto code = hollow(command, arguments, terminal)) return std::unexpected(*code);
   return "/v1/runs/" + arguments.words[0];
 }
@@ -77,9 +77,8 @@ void print_run(const Json& json, Terminal& terminal) {
   line("of", several(json, {{"tenant ", "tenant"}, {"queue ", "queue"}, {"lane ", "lane"}, {"version ", "version"}}));
   line("asked", several(json, {{"route ", "route"}, {"model ", "model"}}));
   line("work",
-       several(
-           json,
-           {{"key ", "key"}, {"job ", "run_id"}, {"ordering key ", "ordering_key"}, {"last call ", "call_id"}}));
+       several(json,
+               {{"key ", "key"}, {"job ", "run_id"}, {"ordering key ", "ordering_key"}, {"last call ", "call_id"}}));
   line("accepted", several(json, {{"", "created_at"}, {"not before ", "not_before"}, {"deadline ", "deadline"}}));
   line("begun", several(json, {{"", "started_at"}, {"starts ", "starts"}, {"lease until ", "lease_until"}}));
   if (told(json, "crashes") != "0") line("crashes", told(json, "crashes"));
@@ -118,8 +117,7 @@ int act(std::string_view command, std::string_view method, std::string_view belo
         Terminal& terminal) {
   const auto path = path_of(command, arguments, terminal);
   if (!path) return path.error();
-  const std::string query =
-      query_of({{"tenant", arguments.get("--tenant")}, {"reason", arguments.get("--reason")}});
+  const std::string query = query_of({{"tenant", arguments.get("--tenant")}, {"reason", arguments.get("--reason")}});
   const auto reply = ask_dead(command, method, *path + std::string{below} + query, arguments, terminal);
   if (!reply) return reply.error();
   const auto json = shallow<Json>(reply->body);

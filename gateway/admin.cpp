@@ -543,7 +543,8 @@ class AdminServer::Impl {
     }
     Json there = Json::array();
     for (const Call& call : kCalls) there.push_back(std::string{call.method} + " " + std::string{call.path});
-    for (const char* page : {"GET /v1/dead", "GET /v1/dead/groups", "GET /v1/replays", "GET /v1/audit", "GET /v1/runs"})
+    for (const char* page :
+         {"GET /v1/dead", "GET /v1/dead/groups", "GET /v1/replays", "GET /v1/audit", "GET /v1/runs"})
       there.push_back(page);
     return problem(404, "Not found", "There is no such page.", {{"there_is", there}});
   }

@@ -1201,9 +1201,9 @@ constexpr Key kKeys[] = {
     {.path = "webhooks.allow_private_hosts",
      .type = Type::Texts,
      .standard = "[]",
-     .meaning =
-         "Host names that may be told at a private address, too, such as a Service of the cluster; by http as well as "
-         "https. Loopback, link-local and the clouds' metadata addresses are never among them.",
+     .meaning = "Host names that may be told at a private address, too, such as a Service of the cluster; by http as "
+                "well as "
+                "https. Loopback, link-local and the clouds' metadata addresses are never among them.",
      .range = between(0, 1000),
      .example = "[hooks.jobs.svc.cluster.local]",
      .apply = put<&C::webhooks, &C::Webhooks::allow_private_hosts>},

@@ -969,14 +969,14 @@ class Metrics::Impl {
   Counters runs_accepted_ =
       counters("callgate_runs_accepted_total", "Runs that were accepted, or were there already.",
                {queue_, owner_, {"result", &acceptances_}});
-  Counters runs_refused_ =
-      counters("callgate_runs_refused_total", "Runs that were refused for want of room (runs.max_open, runs.max_bytes).",
-               {queue_, owner_, {"reason", &run_refusals_}});
+  Counters runs_refused_ = counters("callgate_runs_refused_total",
+                                    "Runs that were refused for want of room (runs.max_open, runs.max_bytes).",
+                                    {queue_, owner_, {"reason", &run_refusals_}});
   Gauges runs_open_ = gauges("callgate_runs_open", "Runs that are queued or running, of at most runs.max_open.", {});
   Gauges runs_bytes_ =
       gauges("callgate_runs_open_bytes", "Their requests, as stored, of at most runs.max_bytes.", {});
-  Gauges queue_paused_ = gauges(
-      "callgate_queue_paused", "1 while somebody has paused a queue of runs, else 0.", {queue_, owner_});
+  Gauges queue_paused_ =
+      gauges("callgate_queue_paused", "1 while somebody has paused a queue of runs, else 0.", {queue_, owner_});
   Counters runs_ended_ = counters("callgate_runs_ended_total", "Runs at their end, or given back (queued).",
                                   {queue_, owner_, {"state", &run_states_}, class_});
   Histograms run_start_wait_ =

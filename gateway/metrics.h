@@ -79,7 +79,7 @@ class Metrics {
   void replay_moved(std::string_view state);  // Of ledger::kReplayStateNames.
   void replay_item(std::string_view state);   // Of ledger::kItemStateNames.
   void estimated(const budget::Expected& guess, const budget::Expected& truth);
-  void run_accepted(std::string_view queue, bool is_new);  // Else its key was that of a run that is there.
+  void run_accepted(std::string_view queue, bool is_new);             // Else its key was that of a run that is there.
   void run_refused(std::string_view queue, std::string_view reason);  // "max_open", "max_bytes"
   void run_began(std::string_view queue, std::chrono::milliseconds waited);  // For the first time.
   /// Queued: given back.

@@ -939,7 +939,7 @@ class Sidecar {
   RunsApi runs_api_;
   Server server_;
   std::atomic<std::shared_ptr<const Config>> told_config_{};  // For other threads: contracts.
-  std::set<Signal*> acts_{};                                              // Of an operator's on runs, under way.
+  std::set<Signal*> acts_{};                                  // Of an operator's on runs, under way.
   // Threads of their own, that ask the I/O thread.
   std::optional<Reloader> reloader_{};
   std::optional<KeyFiles> key_files_{};

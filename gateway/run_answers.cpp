@@ -47,8 +47,8 @@ std::expected<T, EndpointAnswer> read(const RunSources& sources,
       [answer, question = std::move(question)](ledger::Books& books) { answer->emplace(question(books)); });
   if (!done || !*answer) return std::unexpected{no_answer()};
   if (!**answer) {
-    return std::unexpected{plain_problem(
-        503, "The ledger cannot be read", (*answer)->error() + "; /readyz says how the store is.")};
+    return std::unexpected{
+        plain_problem(503, "The ledger cannot be read", (*answer)->error() + "; /readyz says how the store is.")};
   }
   return std::move(***answer);
 }

@@ -259,8 +259,8 @@ task<std::expected<ledger::RunAnswer, RunsApi::No>> RunsApi::accept(Understood w
   if (own != call.candidates.end())
     co_return no(422, "callgate_no_credential", "No credential", no_credential(own->upstream));
   if (!extra.webhook.empty()) {
-    if (const auto target = webhook_target(
-            extra.webhook, config->webhooks.allow_hosts, config->webhooks.allow_private_hosts);
+    if (const auto target =
+            webhook_target(extra.webhook, config->webhooks.allow_hosts, config->webhooks.allow_private_hosts);
         !target)
       co_return no(422, "callgate_webhook", "The webhook may not be told", "webhook: " + target.error());
     if (runs_.secrets().empty())

@@ -372,7 +372,8 @@ void RunRows::queue_again() {
   // A run for which nothing had been sent when the process ended is no suspect: it was waiting, as others were.
   database_.run(
       "UPDATE runs SET state = 0, lease_ms = NULL, lease_until_ms = NULL, crashes = crashes + EXISTS "
-      "(SELECT 1 FROM idempotency i JOIN attempts a ON a.call_id = i.call_id WHERE i.scope = runs.scope AND i.state = "
+      "(SELECT 1 FROM idempotency i JOIN attempts a ON a.call_id = i.call_id WHERE i.scope = runs.scope AND i.state "
+      "= "
       "0) WHERE state = 1");
 }
 

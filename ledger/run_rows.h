@@ -82,7 +82,8 @@ class RunRows {
   Database& database_;
   const Box& box_;
   Rows& rows_;
-  Statement select_, by_scope_, insert_, body_, keep_body_, drop_body_, take_, renew_, end_, give_back_, webhook_, size_;
+  Statement select_, by_scope_, insert_, body_, keep_body_, drop_body_, take_, renew_, end_, give_back_, webhook_,
+      size_;
   std::optional<std::int64_t> sweep_at_ms_{}, sweep_before_{};
   std::int64_t longest_lease_ms_ = 0;
   std::optional<std::int64_t> shortest_lease_ms_{};

@@ -101,7 +101,8 @@ TEST(RunsCommands, show_says_how_it_stands_where_its_result_is_and_what_to_do) {
   const Said said = run({"show", kRun}, "200 OK", a_run());
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_EQ(said.asked, "GET /v1/runs/" + kRun);
-  for (const char* part : {"dead", "server_error", "invoices", "0.00003125", "/result", "callgate dead show 0193c3b5"})
+  for (const char* part :
+       {"dead", "server_error", "invoices", "0.00003125", "/result", "callgate dead show 0193c3b5"})
     EXPECT_NE(said.out.find(part), std::string::npos) << part << " is not in\n" << said.out;
   EXPECT_NE(said.out.find("callgate runs retry " + kRun), std::string::npos);
   EXPECT_EQ(said.out.find('\x1b'), std::string::npos) << "what somebody else says moves no cursor";

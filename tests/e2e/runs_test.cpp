@@ -706,7 +706,8 @@ TEST(Runs, an_operator_lists_shows_cancels_and_retries_anybody_s) {
   const Lives lives{"runs: {max_attempts: 1}\n"};
   lives.provider.script(R"([{"match": {"body_contains": "broken", "times": 1}, "answer": 500},
                             {"match": {"body_contains": "silent"}, "answer": {"hang": true}}])");
-  const std::string of_a = Json::parse(lives.order("broken", {{"queue", "q"}}, {{"Callgate-Tenant", "a"}}).body)["id"];
+  const std::string of_a =
+      Json::parse(lives.order("broken", {{"queue", "q"}}, {{"Callgate-Tenant", "a"}}).body)["id"];
   const std::string of_b = Json::parse(lives.order("well", {{"queue", "q"}}, {{"Callgate-Tenant", "b"}}).body)["id"];
   const auto line = [&](const std::string& id) {
     const Told told = operators(lives, {"show", id, "--json"});
@@ -808,7 +809,8 @@ TEST(Runs, as_many_are_open_as_may_be_and_who_comes_then_is_told_to_come_again) 
 
 TEST(Runs, one_that_only_waited_at_three_kills_is_no_suspect) {
   // One call in flight at once: the second run is taken, and waits for it.
-  Lives lives{"runs: {concurrent: 2, max_elapsed: 1h}\ntenants: {default: {limits: {concurrent: 1}}, a: {}, b: {}}\n"};
+  Lives lives{
+      "runs: {concurrent: 2, max_elapsed: 1h}\ntenants: {default: {limits: {concurrent: 1}}, a: {}, b: {}}\n"};
   lives.provider.script(R"([{"match": {"body_contains": "busy"}, "answer": {"hold": "door"}}])");
   const std::string busy = lives.accepted("busy");
   ASSERT_TRUE(eventually([&] { return lives.asked("busy") == 1; }));
@@ -861,10 +863,10 @@ TEST(Runs, a_stream_that_somebody_has_seen_is_not_made_anew) {
   lives.provider.script(
       R"([{"match": {"body_contains": "cut", "times": 1}, "answer": {"stream": [{"say": "hel"}, {"hold": "door"}, {"close": "rst"}]}}])");
   const std::string body = chat_saying("cut", true);
-  const Response accepted = http("POST",
-                                 lives.url(kRuns),
-                                 R"({"path":")" + kChat + R"(","key":"k","headers":{"Content-Type":"application/json"},"body":)" +
-                                     body + "}");
+  const Response accepted = http(
+      "POST",
+      lives.url(kRuns),
+      R"({"path":")" + kChat + R"(","key":"k","headers":{"Content-Type":"application/json"},"body":)" + body + "}");
   ASSERT_EQ(accepted.status, 202) << accepted.body;
   lives.provider.wait("held=1");
   RawClient reader{lives.callgate->data_port()};
@@ -880,12 +882,12 @@ TEST(Runs, a_stream_that_somebody_has_seen_is_not_made_anew) {
 TEST(Runs, a_run_s_answer_stands_in_its_json_byte_for_byte_and_what_it_used_is_counted_however_it_ends) {
   const Lives lives;
   const std::string odd = R"({"id":12345678901234567890123,"x": 1.10e2,  "b":[1, 2],"a":"\u00e9"})";
-  lives.provider.script(
-      R"([{"match": {"body_contains": "odd"}, "answer": {"body": )" + Json(odd).dump() +
-      R"(, "headers": {"Content-Type": "application/json"}}},
+  lives.provider.script(R"([{"match": {"body_contains": "odd"}, "answer": {"body": )" + Json(odd).dump() +
+                        R"(, "headers": {"Content-Type": "application/json"}}},
           {"match": {"body_contains": "stream"}, "answer": {"stream": [{"say": "hello there"}, {"hang": true}]}}])");
   // What is no answer of a chat is passed on all the same where the endpoint is not understood.
-  const Response accepted = http("POST", lives.url(kRuns), Json{{"path", "/openai/v1/odd"}, {"body", {{"say", "odd"}}}}.dump());
+  const Response accepted =
+      http("POST", lives.url(kRuns), Json{{"path", "/openai/v1/odd"}, {"body", {{"say", "odd"}}}}.dump());
   ASSERT_EQ(accepted.status, 202) << accepted.body;
   const std::string id = Json::parse(accepted.body).at("id");
   EXPECT_EQ(lives.over(id).at("state"), "succeeded");

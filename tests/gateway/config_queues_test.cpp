@@ -330,8 +330,7 @@ TEST(ConfigWebhooks, go_to_plain_hosts_only_and_signed) {
             std::string::npos);
   // What is looked at is what a name resolves to.
   for (const std::string bad : {"10.0.0.1", "localhost", "169.254.169.254", "\"*.svc\"", "\"http://a\""}) {
-    const Loaded loaded =
-        parse("webhooks: {secret: {env: S}, allow_private_hosts: [" + bad + "]}\n", overrides);
+    const Loaded loaded = parse("webhooks: {secret: {env: S}, allow_private_hosts: [" + bad + "]}\n", overrides);
     ASSERT_EQ(loaded.problems.size(), 1U) << bad;
     EXPECT_TRUE(loaded.problems[0].message.starts_with("must be host names, no address")) << bad;
   }
