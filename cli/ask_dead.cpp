@@ -8,6 +8,7 @@
 #include "cli/admin_command.h"
 #include "gateway/config_values.h"
 #include "gateway/dead_answers.h"
+#include "gateway/run_answers.h"
 #include "ledger/books.h"
 
 namespace cli {
@@ -26,17 +27,24 @@ std::expected<BookReply, int> ask_file(std::string_view command, const std::stri
     terminal.err << "callgate " << command << ": " << books.error() << '\n';
     return std::unexpected(kFailed);
   }
-  gateway::DeadSources sources;
-  sources.books = [&](const std::function<void(ledger::Books&)>& question) {
+  const auto ask = [&](const std::function<void(ledger::Books&)>& question) {
     question(**books);
     return true;
   };
   const std::size_t mark = std::min(path.find('?'), path.size());
-  gateway::EndpointAnswer answer = gateway::answer_of_dead(sources,
-                                                           "GET",
-                                                           path.substr(0, mark),
-                                                           mark == path.size() ? "" : path.substr(mark + 1),
-                                                           std::chrono::system_clock::now());
+  const std::string page = path.substr(0, mark);
+  const std::string query = mark == path.size() ? "" : path.substr(mark + 1);
+  const auto now = std::chrono::system_clock::now();
+  gateway::EndpointAnswer answer;
+  if (gateway::asks_runs(page)) {
+    gateway::RunSources sources;
+    sources.books = ask;
+    answer = gateway::answer_of_runs(sources, "GET", page, query, now);
+  } else {
+    gateway::DeadSources sources;
+    sources.books = ask;
+    answer = gateway::answer_of_dead(sources, "GET", page, query, now);
+  }
   return BookReply{file, answer.status, std::move(answer.body)};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// How is callgate asked about dead letters and replays (gateway/dead_answers.h), and whom does one ask before much is
-// changed?
+// How is callgate asked about dead letters and replays (gateway/dead_answers.h) and about runs
+// (gateway/run_answers.h), and whom does one ask before much is changed?
 
 #include <cstddef>
 #include <cstdint>

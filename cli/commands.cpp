@@ -17,6 +17,7 @@
 #include "cli/man.h"
 #include "cli/prices.h"
 #include "cli/reload.h"
+#include "cli/runs.h"
 #include "cli/serve.h"
 #include "cli/spend.h"
 #include "cli/unknown.h"
@@ -497,6 +498,38 @@ constexpr Option kDeadAuditOptions[] = {
 };
 constexpr Example kDeadAuditExamples[] = {{"callgate dead audit", "who did what, and why, the youngest first"}};
 
+constexpr Option kRunsListOptions[] = {
+    {"--queue", "NAME", "Only of this queue."},
+    {"--state", "STATE", "queued, running, succeeded, failed, dead or cancelled."},
+    kOneTenant,
+    {"--run-id", "ID", "Only of this job."},
+    {"--key", "KEY", "Only with this key."},
+    {"--since", "TIME", "Accepted from then on: 2026-11-29T16:40Z, or 7d for that long ago."},
+    {"--after", "RUN", "Only older ones than this run: the next page."},
+    {"--limit", "NUMBER", "At most so many, 1000 at the highest; 100 without it."},
+    kStore,
+    kConfig,
+    kSet,
+    kAdmin,
+    kPlain,
+    kJson,
+};
+constexpr Example kRunsListExamples[] = {
+    {"callgate runs list --state running", "what is being made"},
+    {"callgate runs list --queue invoices --state dead --since 1h", "what was given up of a queue"},
+};
+constexpr Option kRunsShowOptions[] = {kOneTenant, kStore, kConfig, kSet, kAdmin, kJson};
+constexpr Example kRunsShowExamples[] = {
+    {"callgate runs show 01a22ce1-d221-7000-b9b5-95c3777fcb69", "state, attempts, cost, where its result is"},
+};
+constexpr Option kRunsActOptions[] = {kReason, kOneTenant, kConfig, kSet, kAdmin, kJson};
+constexpr Example kRunsCancelExamples[] = {
+    {"callgate runs cancel 01a22ce1-d221-7000-b9b5-95c3777fcb69 --reason 'sent twice'", "over within a second"},
+};
+constexpr Example kRunsRetryExamples[] = {
+    {"callgate runs retry 01a22ce1-d221-7000-b9b5-95c3777fcb69", "queued again, with all its attempts"},
+};
+
 constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kPlain, kJson};
 constexpr Example kUnknownExamples[] = {
     {"callgate unknown --config callgate.yaml", "a table, and for each the line to report"},
@@ -703,7 +736,7 @@ constexpr Command kCommands[] = {
      .options = kLookOptions,
      .details = "At most 200 calls are listed, the oldest first. Of the process that runs; it is found as by\n"
                 "\"callgate reload\". With --plain each line begins with what it is of: tenant, lane, upstream, "
-                "waits, budget, call.",
+                "queue, waits, budget, call.",
      .run = status},
     {.words = "cancel",
      .summary = "End calls that wait or are in flight.",
@@ -809,6 +842,37 @@ constexpr Command kCommands[] = {
      .options = kEventsTailOptions,
      .details = "Looks twice a second; Ctrl-C ends it.",
      .run = events_tail},
+    {.words = "runs list",
+     .summary = "List runs, the newest first.",
+     .examples = kRunsListExamples,
+     .options = kRunsListOptions,
+     .run = runs_list},
+    {.words = "runs show",
+     .summary = "Tell all of a run: how it stands, its attempts, its cost, where its result is.",
+     .arguments = "RUN",
+     .most_arguments = 1,
+     .examples = kRunsShowExamples,
+     .options = kRunsShowOptions,
+     .details = "Ends with 4 if there is no such run. What was asked for and answered is not shown: its worker reads "
+                "the\nresult, and callgate dead show --request has the request of one that is dead.",
+     .run = runs_show},
+    {.words = "runs cancel",
+     .summary = "Take a run back, whatever it is at.",
+     .arguments = "RUN",
+     .most_arguments = 1,
+     .examples = kRunsCancelExamples,
+     .options = kRunsActOptions,
+     .details = "Ends with 4 if there is no such run, with 8 if it had ended. callgate dead audit shows who did it.",
+     .run = runs_cancel},
+    {.words = "runs retry",
+     .summary = "Queue a run again that failed or died.",
+     .arguments = "RUN",
+     .most_arguments = 1,
+     .examples = kRunsRetryExamples,
+     .options = kRunsActOptions,
+     .details = "Ends with 4 if there is no such run, with 8 if it is in another state. Many at once, with a canary, "
+                "a rate and a\ncap: callgate dead replay.",
+     .run = runs_retry},
     {.words = "dead groups",
      .summary = "Say what has failed for good, by cause.",
      .examples = kDeadGroupsExamples,

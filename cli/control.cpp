@@ -110,6 +110,14 @@ std::vector<Shown> tables_of_status(const Json& json) {
            word(group.at("group")) + " with key " + word(group.at("credential")) + ": " + rates_word(group),
            ""});
   }
+  Rows queues{{"queue of runs", "waiting", "scheduled", "running", ""}};
+  // Of a callgate before this table there is none.
+  for (const Json& one : json.value("queues", Json::array()))
+    queues.push_back({one.at("name") == "" ? "(none)" : word(one.at("name")),
+                      word(one.at("waiting")),
+                      word(one.at("scheduled")),
+                      word(one.at("running")),
+                      paused_word(one.at("paused"))});
   Rows held{{"waits for", "calls"}};
   for (const auto& [limit, count] : json.at("waiting_for").items()) held.push_back({cell(limit), word(count)});
   Rows calls{{"call", "tenant", "lane", "run", "model", "age", "state", "upstream", "attempt"}};
@@ -129,6 +137,7 @@ std::vector<Shown> tables_of_status(const Json& json) {
   return {{"tenant", tenants},
           {"lane", lanes},
           {"upstream", upstreams},
+          {"queue", queues},
           {"waits", held},
           {"budget", budget_rows(json)},
           {"call", calls}};

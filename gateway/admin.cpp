@@ -535,6 +535,10 @@ class AdminServer::Impl {
       return answer_of_dead(
           *sources_.dead, request.method, request.path, request.query, std::chrono::system_clock::now());
     }
+    if (sources_.runs && asks_runs(request.path)) {
+      return answer_of_runs(
+          *sources_.runs, request.method, request.path, request.query, std::chrono::system_clock::now());
+    }
     std::string methods;
     for (const Call& call : kCalls) {
       const bool below = call.path.ends_with('/') && request.path.starts_with(call.path);
@@ -551,7 +555,8 @@ class AdminServer::Impl {
     }
     Json there = Json::array();
     for (const Call& call : kCalls) there.push_back(std::string{call.method} + " " + std::string{call.path});
-    for (const char* page : {"GET /v1/dead", "GET /v1/dead/groups", "GET /v1/replays", "GET /v1/audit"})
+    for (const char* page :
+         {"GET /v1/dead", "GET /v1/dead/groups", "GET /v1/replays", "GET /v1/audit", "GET /v1/runs"})
       there.push_back(page);
     return problem(404, "Not found", "There is no such page.", {{"there_is", there}});
   }

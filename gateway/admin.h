@@ -15,6 +15,7 @@
 //   GET  /v1/spend, /v1/calls, /v1/timeouts, /v1/usage, /v1/idempotency      from the ledger (book_answers.h)
 //   POST /v1/idempotency/forget   ?key=[&tenant=]
 //   /v1/dead, /v1/replays, /v1/audit    dead letters, and what is done about them (dead_answers.h)
+//   /v1/runs                    runs, whose they may be (run_answers.h)
 //   GET  /v1/unknown-answers    what providers said and no rule knew
 //   GET  /v1/version
 
@@ -32,6 +33,7 @@
 #include "gateway/dead_answers.h"
 #include "gateway/live_calls.h"
 #include "gateway/reload.h"
+#include "gateway/run_answers.h"
 #include "gateway/status.h"
 #include "gateway/unknown_answers.h"
 #include "ledger/books.h"
@@ -85,6 +87,7 @@ struct AdminSources {
   /// The stored answer of a key, or a claim that nobody works on, is given up.
   std::function<void(const ledger::Digest& scope, const std::string& call_id)> forget_claim{};
   std::optional<DeadSources> dead{};  // Not given: there are no dead letters.
+  std::optional<RunSources> runs{};   // Not given: there are no runs.
   Environment environment{};  // Where a token of the environment is found; the process has one for all its life.
 };
 

@@ -607,6 +607,8 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       co_return answered(record, attempt);
     }
 
+    // Of a run's answer nobody has had a byte before it is whole, so that a stream that broke off can be repeated.
+    const bool unseen = attempt.answer_started && caller.unseen();
     const budget::FailedAttempt facts{.number = number,
                                       .same_class_before = earlier_of_class(record, attempt.verdict.cls),
                                       .verdict = attempt.verdict,
@@ -614,7 +616,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
                                       .forbidden = attempt.forbidden,
                                       .request_sent = attempt.request_sent,
                                       .replay_safe = call.endpoint.replay_safe,
-                                      .answer_started = attempt.answer_started,
+                                      .answer_started = attempt.answer_started && !unseen,
                                       .callers_deadline = attempt.callers_deadline,
                                       .first_began = first_began,
                                       .deadline = patience()};
@@ -632,6 +634,12 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
       hold_back(call, admitted.candidate, attempt.verdict.cls, TimePoint::max(), not_before);
     }
     services.ledger.attempt_ended(record);
+    if (unseen) {
+      caller.begin_anew();
+      attempt.answer_started = attempt.providers_answer = false;
+      attempt.last = LastWord{};
+      record.first_content.reset();
+    }
     failed = std::move(attempt);
     ask.again = true;
     ask.deadline = bounded();

@@ -46,6 +46,9 @@ class Caller {
   /// Ends visibly: what was begun never looks complete. Chunked without its last chunk; a known length by reset.
   virtual void abort() = 0;
   [[nodiscard]] virtual bool begun() const = 0;
+  /// Nobody has seen a byte of what was begun: begin_anew() forgets it, as if it had not been.
+  [[nodiscard]] virtual bool unseen() const { return false; }
+  virtual void begin_anew() {}
   /// False: he has closed or broken the connection, as far as the kernel can tell at this moment, though the signal
   /// may not say so yet.
   [[nodiscard]] virtual bool present() { return true; }

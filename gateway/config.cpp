@@ -1333,21 +1333,33 @@ void Reader::check_queues(Config& config) {
 
 void Reader::check_webhooks(Config& config) {
   const Path hosts{"webhooks", "allow_hosts"};
-  for (std::string& host : config.webhooks.allow_hosts) {
-    host = lower(host);
-    const bool good = !host.empty() && host.size() <= 253 && !host.starts_with('.') && !host.ends_with('.') &&
-                      host.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
-    if (!good) {
-      add(Kind::Type, place_of(hosts), hosts, "must be host names without scheme, port or * (has " + say(host) + ")");
+  const Path inside{"webhooks", "allow_private_hosts"};
+  const auto read = [&](const Path& path, std::vector<std::string>& names, bool of_names_alone) {
+    for (std::string& host : names) {
+      host = lower(host);
+      bool good = !host.empty() && host.size() <= 253 && !host.starts_with('.') && !host.ends_with('.') &&
+                  host.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
+      // An address is not looked at after its name was resolved, since it has none.
+      if (of_names_alone) good = good && host != "localhost" && host.find_first_not_of("0123456789.") != host.npos;
+      if (good) continue;
+      const std::string what = of_names_alone ? "no address and not localhost, and" : "";
+      add(Kind::Type,
+          place_of(path),
+          path,
+          "must be host names" + (what.empty() ? std::string{} : ", " + what) + " without scheme, port or * (has " +
+              say(host) + ")");
     }
-  }
+  };
+  read(hosts, config.webhooks.allow_hosts, false);
+  read(inside, config.webhooks.allow_private_hosts, true);
   const Path path{"webhooks", "secret"};
   const SecretSource& source = config.webhooks.secret;
   if (!source.given()) {
-    if (!config.webhooks.allow_hosts.empty() && !said_of(path)) {
+    const Path& named = config.webhooks.allow_hosts.empty() ? inside : hosts;
+    if (!(config.webhooks.allow_hosts.empty() && config.webhooks.allow_private_hosts.empty()) && !said_of(path)) {
       add(Kind::Missing,
-          place_of(hosts),
-          hosts,
+          place_of(named),
+          named,
           "needs webhooks.secret, since what is sent is signed; write secret: {file: /path/to/it}");
     }
     return;

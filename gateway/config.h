@@ -239,6 +239,8 @@ struct Config {
     int max_attempts = 6;
     std::chrono::milliseconds max_elapsed{3'600'000};
     int concurrent = 64;
+    int max_open = 100'000;
+    std::uint64_t max_bytes = 1024ULL * 1024 * 1024;
     bool operator==(const Runs&) const = default;
   } runs{};
 
@@ -246,8 +248,9 @@ struct Config {
   QueueContract other_queues{};         // Of queues without a contract: what `runs` and `retry` say.
 
   struct Webhooks {
-    std::vector<std::string> allow_hosts{};  // In small letters.
-    SecretSource secret{};                   // read_webhook_secrets() reads it (config_files.h).
+    std::vector<std::string> allow_hosts{};          // In small letters.
+    std::vector<std::string> allow_private_hosts{};  // Likewise.
+    SecretSource secret{};                           // read_webhook_secrets() reads it (config_files.h).
     bool operator==(const Webhooks&) const = default;
   } webhooks{};
 

@@ -224,6 +224,7 @@ constexpr std::string_view kNobody = "_none";   // Whose contract names no owner
 constexpr std::size_t kQueuesLearned = 500;     // From configurations alone.
 constexpr std::array kTellings = {"told"sv, "again"sv, "dead"sv};
 constexpr std::array kAcceptances = {"new"sv, "same"sv};
+constexpr std::array kRunRefusals = {"max_open"sv, "max_bytes"sv};
 constexpr std::array kStartBuckets = {
     .01, .05, .1, .5, 1., 5., 15., 30., 60., 300., 900., 1800., 3600., 14400., 86400.};
 constexpr std::array kLevels = {"debug"sv, "info"sv, "warn"sv, "error"sv};
@@ -384,6 +385,8 @@ class Metrics::Impl {
     stored_answers_.at({}).Set(static_cast<double>(figures.answers));
     stored_answer_bytes_.at({}).Set(static_cast<double>(figures.answers_bytes));
     count(answers_evicted_.at({}), figures.answers_evicted);
+    runs_open_.at({}).Set(static_cast<double>(figures.runs_open));
+    runs_bytes_.at({}).Set(static_cast<double>(figures.runs_bytes));
   }
 
   void config_read(std::string_view result, WallTime now) {
@@ -497,6 +500,24 @@ class Metrics::Impl {
   void run_accepted(std::string_view queue, bool is_new) {
     const Whose whose = whose_is(queue);
     runs_accepted_.at({whose.queue, whose.owner, acceptances_.id_of(kAcceptances[is_new ? 0 : 1])}).Increment();
+  }
+  void run_refused(std::string_view queue, std::string_view reason) {
+    const Whose whose = whose_is(queue);
+    runs_refused_.at({whose.queue, whose.owner, run_refusals_.id_of(reason)}).Increment();
+  }
+  void paused(std::span<const std::string> queues) {
+    std::vector<prometheus::Gauge*> shown;
+    for (const std::string& queue : queues) {
+      const Whose whose = whose_is(queue);
+      shown.push_back(&queue_paused_.at({whose.queue, whose.owner}));
+    }
+    for (const auto& [name, queue] : queues_known_) {
+      const Whose whose = whose_is(name);
+      paused_shown_.push_back(&queue_paused_.at({whose.queue, whose.owner}));
+    }
+    for (prometheus::Gauge* gauge : paused_shown_) gauge->Set(0);
+    for (prometheus::Gauge* gauge : shown) gauge->Set(1);
+    paused_shown_ = std::move(shown);
   }
   void run_began(std::string_view queue, std::chrono::milliseconds waited) {
     const Whose whose = whose_is(queue);
@@ -771,6 +792,7 @@ class Metrics::Impl {
   std::vector<prometheus::Gauge*> usable_shown_{};
   std::vector<prometheus::Gauge*> budgets_shown_{};
   std::vector<prometheus::Gauge*> pending_shown_{};
+  std::vector<prometheus::Gauge*> paused_shown_{};
   std::map<std::string, QueueName, std::less<>> queues_known_{};
   ModelLearner learner_{};
 
@@ -812,6 +834,7 @@ class Metrics::Impl {
   Vocabulary run_states_{ledger::kRunStateNames};
   Vocabulary tellings_{kTellings};
   Vocabulary acceptances_{kAcceptances};
+  Vocabulary run_refusals_{kRunRefusals};
   const Id no_model_ = models_.id_of(kNoModel);
 
   const Label upstream_{"upstream", &upstreams_};
@@ -982,6 +1005,14 @@ class Metrics::Impl {
   Counters runs_accepted_ =
       counters("callgate_runs_accepted_total", "Runs that were accepted, or were there already.",
                {queue_, owner_, {"result", &acceptances_}});
+  Counters runs_refused_ = counters("callgate_runs_refused_total",
+                                    "Runs that were refused for want of room (runs.max_open, runs.max_bytes).",
+                                    {queue_, owner_, {"reason", &run_refusals_}});
+  Gauges runs_open_ = gauges("callgate_runs_open", "Runs that are queued or running, of at most runs.max_open.", {});
+  Gauges runs_bytes_ =
+      gauges("callgate_runs_open_bytes", "Their requests, as stored, of at most runs.max_bytes.", {});
+  Gauges queue_paused_ =
+      gauges("callgate_queue_paused", "1 while somebody has paused a queue of runs, else 0.", {queue_, owner_});
   Counters runs_ended_ = counters("callgate_runs_ended_total", "Runs at their end, or given back (queued).",
                                   {queue_, owner_, {"state", &run_states_}, class_});
   Histograms run_start_wait_ =
@@ -1066,6 +1097,8 @@ void Metrics::replay_item(std::string_view state) { impl_->replay_item(state); }
 void Metrics::estimated(const budget::Expected& guess, const budget::Expected& truth) {
   impl_->estimated(guess, truth);
 }
+void Metrics::run_refused(std::string_view queue, std::string_view reason) { impl_->run_refused(queue, reason); }
+void Metrics::paused(std::span<const std::string> queues) { impl_->paused(queues); }
 void Metrics::run_accepted(std::string_view queue, bool is_new) { impl_->run_accepted(queue, is_new); }
 void Metrics::run_began(std::string_view queue, std::chrono::milliseconds waited) { impl_->run_began(queue, waited); }
 void Metrics::run_took(std::string_view queue, std::chrono::milliseconds time) { impl_->run_took(queue, time); }

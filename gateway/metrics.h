@@ -84,7 +84,8 @@ class Metrics {
   void replay_moved(std::string_view state);  // Of ledger::kReplayStateNames.
   void replay_item(std::string_view state);   // Of ledger::kItemStateNames.
   void estimated(const budget::Expected& guess, const budget::Expected& truth);
-  void run_accepted(std::string_view queue, bool is_new);  // Else its key was that of a run that is there.
+  void run_accepted(std::string_view queue, bool is_new);             // Else its key was that of a run that is there.
+  void run_refused(std::string_view queue, std::string_view reason);  // "max_open", "max_bytes"
   void run_began(std::string_view queue, std::chrono::milliseconds waited);  // For the first time.
   /// Queued: given back.
   void run_ended(std::string_view queue, ledger::RunState state, std::string_view cls);
@@ -94,6 +95,8 @@ class Metrics {
   /// What waits, every few seconds.
   void pending(const std::vector<ledger::RunsPending>& runs, const std::vector<ledger::LettersPending>& letters,
                WallTime now);
+  /// Of all queues these are paused, the others are not.
+  void paused(std::span<const std::string> queues);
   void draining(bool on);
   void live(const LiveFigures& figures);
   /// `well`: rows reach the file that was asked for.

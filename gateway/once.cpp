@@ -331,6 +331,7 @@ std::shared_ptr<Once::Story> Once::begin(const Call& call, JobKey key, const Met
 task<void> Once::serve(Call call, JobKey key, Caller& caller, Signal& signal) {
   if (!bell_) bell_.emplace(signal.io());
   Visitor visitor{call, signal};
+  visitor.reader.collects = caller.unseen();
   visitor.record.began = services_.runtime.wall_now();
   Met met = meet(key, call.fresh);
   if (met.other_body) {
@@ -605,6 +606,11 @@ task<Once::Left> Once::follow(Story& story, Visitor& visitor, Caller& caller, Si
       if (!story.over) story.signal.stop(*why);
     }
     if (reader.cut) co_return Left::Cut;
+    if (std::exchange(reader.anew, false)) {
+      caller.begin_anew();
+      reader.began = visitor.head_sent = false;
+      visitor.between_lines = true;
+    }
     const bool last =
         spool.state() == State::Answered || (spool.state() == State::Finished && spool.left(reader) <= kPiece);
     if (last) {
@@ -616,7 +622,7 @@ task<Once::Left> Once::follow(Story& story, Visitor& visitor, Caller& caller, Si
         AnswerHead head = dress(story, visitor);
         caller.begin(std::move(head), spool.length());
       }
-      visitor.head_sent = true;
+      reader.began = visitor.head_sent = true;
       const std::string piece = spool.take(reader, kPiece);
       if (!piece.empty()) visitor.between_lines = piece.ends_with("\n\n") || piece.ends_with("\r\n\r\n");
       if (!co_await caller.send(piece)) {

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -66,6 +67,8 @@ constexpr milliseconds kBooksPatience{10'000};
 // How long another thread waits for the I/O thread, and an admin client for a reload.
 constexpr milliseconds kLoopPatience{3'000};
 constexpr milliseconds kReloadPatience{5'000};
+constexpr milliseconds kActPatience{9'000};  // Less than the CLI has.
+constexpr milliseconds kActLook{20};
 // Of what a reload changed, a log line names so many keys.
 constexpr std::size_t kKeysNamed = 20;
 constexpr std::size_t kCallsTold = 200;  // Of those under way.
@@ -177,6 +180,7 @@ class Sidecar {
     asio::co_spawn(io_, hear_hangups(), asio::detached);
     io_.run();
     door_.close();
+    over_ = true;
     admin_.reset();
     key_files_.reset();
     reloader_.reset();
@@ -296,8 +300,46 @@ class Sidecar {
       opened_.store->forget_claim(scope, call_id);
     };
     sources.dead = dead_sources(sources.books);
+    sources.runs = RunSources{sources.books, [this](RunAct what, const std::string& id, const RunActor& actor) {
+                                return act_on_run(what, id, actor);
+                              }};
     sources.environment = source_.overrides.environment;
     return sources;
+  }
+  /// On the admin's thread.
+  std::optional<RunActed> act_on_run(RunAct what, const std::string& id, const RunActor& actor) {
+    auto told = std::make_shared<std::promise<RunActed>>();
+    std::future<RunActed> acted = told->get_future();
+    const auto begin = [this, what, id, actor, told] {
+      asio::co_spawn(io_, act_on_run(what, id, actor, told), asio::detached);
+    };
+    if (!door_.run(begin, kLoopPatience)) return std::nullopt;
+    const auto until = std::chrono::steady_clock::now() + kActPatience;
+    while (acted.wait_for(kActLook) != std::future_status::ready) {
+      if (over_ || std::chrono::steady_clock::now() >= until) return std::nullopt;
+    }
+    return acted.get();
+  }
+  task<void> act_on_run(RunAct what, std::string id, RunActor actor, std::shared_ptr<std::promise<RunActed>> told) {
+    Signal signal{io_};
+    // By name: whichever way the frame ends, nothing of it stays in the set.
+    struct Place {
+      std::set<Signal*>& all;
+      Signal* one;
+      ~Place() { all.erase(one); }
+    } place{acts_, &signal};
+    acts_.insert(&signal);
+    if (draining_) signal.drain();
+    RunActed acted;
+    try {
+      if (what == RunAct::TakeBack)
+        acted = co_await runs_api_.take_back(std::move(id), std::move(actor), signal);
+      else
+        acted = co_await runs_api_.queue_again(std::move(id), std::move(actor));
+    } catch (const std::exception& bug) {
+      say(Level::Error, "bug", bug.what(), {});
+    }
+    told->set_value(std::move(acted));
   }
   /// For the admin's thread.
   DeadSources dead_sources(std::function<bool(std::function<void(ledger::Books&)>)> books) {
@@ -373,6 +415,7 @@ class Sidecar {
     snapshot.tenants = admission_.tenants();
     snapshot.lanes = admission_.lanes();
     snapshot.upstreams = admission_.upstreams();
+    snapshot.queues = runs_.queues();
     snapshot.held = admission_.held();
     snapshot.budgets = admission_.budgets();
     snapshot.calls = front_.live().list(kCallsTold);
@@ -926,10 +969,11 @@ class Sidecar {
         {{"signal", name}, {"in_flight", server_.figures().requests}, {"end_takes_ms", longest_end().count()}});
     server_.drain();
     front_.drain();
+    for (Signal* one : acts_) one->drain();
     // Calls that no caller waits for have the same time.
     const auto busy = [this] {
       return server_.figures().requests > 0 || front_.once().active() > 0 || replays_.active() > 0 ||
-             runs_.active() > 0;
+             runs_.active() > 0 || !acts_.empty();
     };
 
     const auto in_time = [&] { return busy() && !hurry_; };
@@ -945,6 +989,7 @@ class Sidecar {
       front_.stop_all();
       replays_.stop_all();
       runs_.stop_all();
+      for (Signal* one : acts_) one->stop(StopReason::Shutdown);
       co_await wait_while(busy, runtime_.now() + kLastWords);
     }
     // Transfers that are only being seen out have a second; they are nobody's call any more.
@@ -997,6 +1042,7 @@ class Sidecar {
   RunsApi runs_api_;
   Server server_;
   std::atomic<std::shared_ptr<const Config>> told_config_{};  // For other threads: contracts.
+  std::set<Signal*> acts_{};                                  // Of an operator's on runs, under way.
   // Threads of their own, that ask the I/O thread.
   std::optional<Reloader> reloader_{};
   std::optional<KeyFiles> key_files_{};
@@ -1004,6 +1050,7 @@ class Sidecar {
 
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
+  std::atomic<bool> over_{false};  // The loop turns no more.
   std::atomic<bool> store_refuses_{false};
   std::atomic<bool> store_fails_{false};
   std::string store_trouble_{};

@@ -57,7 +57,22 @@ constexpr Embedding kEmbeddings[] = {
     {{{0x20, 0x02}, 16}, 2},                                 // 6to4.
 };
 
+constexpr Block kInside4[] = {{{10}, 8}, {{172, 16}, 12}, {{192, 168}, 16}, {{100, 64}, 10}};
+constexpr Block kInside6 = {{0xfc}, 7};
+constexpr Block kMetadata4 = {{100, 100, 100, 200}, 32};  // Alibaba's; others' are not inside.
+constexpr Block kMetadata6 = {{0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}, 128};  // AWS's.
+
 }  // namespace
+
+bool is_inside(std::span<const std::uint8_t> address) {
+  const auto in = [&](const Block& block) { return is_in(address, block); };
+  if (address.size() == 4) return std::ranges::any_of(kInside4, in) && !in(kMetadata4);
+  if (address.size() != 16) return false;
+  for (const Embedding& embedding : kEmbeddings) {
+    if (in(embedding.block)) return is_inside(address.subspan(embedding.at, 4));
+  }
+  return in(kInside6) && !in(kMetadata6);
+}
 
 bool is_public(std::span<const std::uint8_t> address) {
   const auto in = [&](const Block& block) { return is_in(address, block); };

@@ -12,4 +12,8 @@ namespace gateway {
 /// is within.
 [[nodiscard]] bool is_public(std::span<const std::uint8_t> address);
 
+/// Is it of a private network, as a cluster's Services are: 10/8, 172.16/12, 192.168/16, 100.64/10, fc00::/7 (and
+/// those of IPv4 in IPv6)? Never what clouds have there for metadata; loopback and link-local are none of them.
+[[nodiscard]] bool is_inside(std::span<const std::uint8_t> address);
+
 }  // namespace gateway

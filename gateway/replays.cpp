@@ -48,6 +48,11 @@ class Nobody final : public Caller {
   void abort() override {}
   [[nodiscard]] bool begun() const override { return begun_; }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return sent_; }
+  [[nodiscard]] bool unseen() const override { return true; }
+  void begin_anew() override {
+    begun_ = false;
+    sent_ = 0;
+  }
 
  private:
   bool begun_ = false;

@@ -53,22 +53,36 @@ bool is_field_value(std::string_view text) {
   return text.size() <= 8'192 && std::ranges::all_of(text, [](char c) { return (c >= ' ' && c < 127) || c == '\t'; });
 }
 
-/// Ours are members of the order, and how a body is framed is not for the worker to say.
+/// Ours are members of the order.
 bool is_not_the_providers(std::string_view name) {
   std::string lower{name};
   std::ranges::transform(lower, lower.begin(), [](char c) { return classifier::lower(c); });
   if (lower.starts_with("callgate-")) return true;
-  constexpr std::array<std::string_view, 10> kNames = {"idempotency-key",
-                                                       "prefer",
-                                                       "host",
+  return lower == "idempotency-key" || lower == "prefer";
+}
+
+/// Of one connection alone (RFC 9110 §7.6.1), or of how a body is framed there; a run has its own when it is made.
+bool is_of_the_connection(std::string_view name) {
+  constexpr std::array<std::string_view, 13> kNames = {"host",
                                                        "content-length",
                                                        "transfer-encoding",
                                                        "connection",
+                                                       "proxy-connection",
+                                                       "proxy-authenticate",
+                                                       "proxy-authorization",
                                                        "upgrade",
+                                                       "http2-settings",
                                                        "te",
+                                                       "trailer",
                                                        "expect",
                                                        "keep-alive"};
-  return std::ranges::find(kNames, lower) != kNames.end();
+  return std::ranges::any_of(kNames, [&](std::string_view one) { return classifier::same_name(name, one); });
+}
+
+/// What asks for a tunnel, or for the request's own echo with the key in it.
+bool is_no_call(std::string_view method) {
+  return classifier::same_name(method, "CONNECT") || classifier::same_name(method, "TRACE") ||
+         classifier::same_name(method, "TRACK");
 }
 
 class Reader {
@@ -96,6 +110,8 @@ class Reader {
     if (wrong_.empty() && request.target.starts_with("/callgate/"))
       wrong_ = "path must be one of a provider, not of callgate's own API";
     if (wrong_.empty() && !is_token(request.method)) wrong_ = "method must be an HTTP method, such as \"POST\"";
+    if (wrong_.empty() && is_no_call(request.method))
+      wrong_ = "method must not be " + quoted(request.method) + ", which no provider's API has";
     headers();
     body();
     ours("queue", "Callgate-Queue");
@@ -165,6 +181,10 @@ class Reader {
       std::string value = unescaped(tree_[at].text);
       if (!is_field_value(value)) {
         wrong_ = "headers: the value of " + quoted(name) + " cannot stand in a header";
+      } else if (is_of_the_connection(name)) {
+        wrong_ = "headers: " + quoted(name) +
+                 " is of one connection alone, and a run is sent over another; leave it out (callgate sets what the "
+                 "provider needs)";
       } else if (is_not_the_providers(name)) {
         wrong_ = "headers: " + quoted(name) +
                  " is not the provider's; what callgate should know stands in members of their own "

@@ -38,6 +38,12 @@ bool RunShelf::paused(std::string_view queue, TimePoint now) const {
   return found != paused_.end() && found->second > now;
 }
 
+std::map<std::string, TimePoint, std::less<>> RunShelf::pauses(TimePoint now) const {
+  std::map<std::string, TimePoint, std::less<>> all = paused_;
+  std::erase_if(all, [now](const auto& one) { return one.second <= now; });
+  return all;
+}
+
 std::optional<TimePoint> RunShelf::resumes_at(TimePoint now) const {
   std::optional<TimePoint> first;
   for (const auto& [queue, until] : paused_) {

@@ -33,6 +33,8 @@ class RunShelf {
   void pause(const std::string& queue, TimePoint until) { paused_[queue] = until; }
   bool resume(const std::string& queue);
   [[nodiscard]] bool paused(std::string_view queue, TimePoint now) const;
+  /// Until when each is that is paused; TimePoint::max(): until it is resumed.
+  [[nodiscard]] std::map<std::string, TimePoint, std::less<>> pauses(TimePoint now) const;
   /// The first end of a pause.
   [[nodiscard]] std::optional<TimePoint> resumes_at(TimePoint now) const;
 

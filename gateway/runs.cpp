@@ -70,6 +70,13 @@ class Collector final : public Caller {
   void abort() override {}
   [[nodiscard]] bool begun() const override { return begun_; }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return held_; }
+  /// Nobody sees an answer before it is whole.
+  [[nodiscard]] bool unseen() const override { return true; }
+  void begin_anew() override {
+    body_ = {};
+    room_->used -= std::exchange(held_, 0);
+    begun_ = stream_ = false;
+  }
 
   /// Why it is not kept; empty: it is.
   [[nodiscard]] const std::string& too_large() const { return too_large_; }
@@ -177,6 +184,7 @@ void Runs::configure(std::shared_ptr<const Config> config, WebhookSecrets secret
   secrets_ = std::move(secrets);
   auto options = std::make_shared<WebhookOptions>();
   options->allow_hosts = config_->webhooks.allow_hosts;
+  options->allow_private_hosts = config_->webhooks.allow_private_hosts;
   webhooks_ = std::move(options);
   shelf_.configure(config_->runs.enabled ? config_->runs.concurrent : 0, [config = config_](std::string_view queue) {
     return contract_of(*config, queue).concurrency.max;
@@ -246,11 +254,32 @@ task<void> Runs::wait_for_news(std::uint64_t known, TimePoint until, Signal& sig
 
 void Runs::pause(const std::string& queue, TimePoint until) {
   shelf_.pause(queue, until);
+  tell_pauses();
   work_bell_.ring();
+}
+
+void Runs::tell_pauses() {
+  std::vector<std::string> names;
+  for (const auto& [name, until] : shelf_.pauses(runtime_.now())) names.push_back(name);
+  metrics_.paused(names);
+}
+
+std::vector<QueueState> Runs::queues() const {
+  std::map<std::string, QueueState> all;
+  for (const ledger::RunsPending& one : pending_)
+    all[one.queue] = {one.queue, one.waiting, one.scheduled, one.running, {}};
+  for (const auto& [name, until] : shelf_.pauses(runtime_.now())) {
+    all[name].name = name;
+    all[name].paused_until = until;
+  }
+  std::vector<QueueState> listed;
+  for (auto& [name, queue] : all) listed.push_back(std::move(queue));
+  return listed;
 }
 
 bool Runs::resume(const std::string& queue) {
   const bool was = shelf_.resume(queue);
+  tell_pauses();
   work_bell_.ring();
   return was;
 }
@@ -347,6 +376,7 @@ task<bool> Runs::read_windows(std::vector<std::string> queues) {
 task<void> Runs::look() {
   while (!draining_) {
     co_await read_pending();
+    tell_pauses();
     // What was missed, such as what a sweep has queued again.
     shelf_.touch_all();
     work_bell_.ring();
@@ -382,6 +412,7 @@ task<void> Runs::read_pending() {
   }
   shelf_.keep_only(queues);
   metrics_.pending(pending->runs, pending->letters, runtime_.wall_now());
+  pending_ = pending->runs;
 }
 
 // ---- Leases ----

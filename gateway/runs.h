@@ -24,6 +24,7 @@
 #include "gateway/front.h"
 #include "gateway/log.h"
 #include "gateway/metrics.h"
+#include "gateway/queue_state.h"
 #include "gateway/run_end.h"
 #include "gateway/run_shelf.h"
 #include "gateway/standard_webhooks.h"
@@ -71,6 +72,8 @@ class Runs {
   void pause(const std::string& queue, TimePoint until);
   bool resume(const std::string& queue);
   [[nodiscard]] bool knows_queue(std::string_view queue) const;
+  /// Those in which something is, as of a moment ago, or that are paused.
+  [[nodiscard]] std::vector<QueueState> queues() const;
 
   /// A call has left a dead letter.
   void died(const CallRecord& record);
@@ -97,6 +100,7 @@ class Runs {
   task<void> read_pending();
   [[nodiscard]] ledger::LetterOutcome letter_of(const ledger::NewRun& run, const ledger::RunOutcome& outcome,
                                                 classifier::Class cls) const;
+  void tell_pauses();
   void count_end(const ledger::RunOutcome& outcome, const ledger::NewRun& run);
   void say(Config::Log::Level level, std::string_view event, std::string_view message, Log::Fields fields);
   [[nodiscard]] TimePoint at(WallTime when) const;
@@ -119,6 +123,7 @@ class Runs {
   std::set<Signal*> waiting_{};
   std::uint64_t news_ = 0;
   std::map<std::string, std::int64_t, std::less<>> open_letters_{};
+  std::vector<ledger::RunsPending> pending_{};
   TimePoint letters_read_{};
   TimePoint rests_until_{};  // The store could not be asked.
   TimePoint reads_after_{};  // Windows; reading leaves the reader time for others.

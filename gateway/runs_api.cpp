@@ -76,6 +76,11 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+ledger::RunBounds bounds_of(const Config& config) {
+  return {.open = config.runs.max_open,
+          .bytes = static_cast<std::int64_t>(std::min<std::uint64_t>(config.runs.max_bytes, INT64_MAX))};
+}
+
 Json links_of(std::string_view id) {
   const std::string self = std::string{kPath} + "/" + std::string{id};
   return {{"self", self}, {"result", self + "/result"}};
@@ -88,16 +93,22 @@ classifier::Headers given(const ledger::StoredAnswer& answer) {
   return headers;
 }
 
-Json result_of(const ledger::StoredAnswer& answer) {
+/// Can it stand within other JSON as it is? (A byte order mark may only stand at a text's begin.)
+bool is_json(std::string_view body) {
+  return classifier::is_shallow(body) && !body.starts_with("\xEF\xBB\xBF") && Json::accept(body);
+}
+
+/// One object, with the body's own bytes in it where they are JSON: numbers of any size, members in their order.
+std::string result_of(const ledger::StoredAnswer& answer) {
   Json headers = Json::object();
   for (const classifier::Header& header : given(answer)) headers[header.name] = header.value;
   Json result = {{"status", answer.status}, {"headers", std::move(headers)}};
   if (answer.body.size() > kMostInline) {
     result["body_bytes"] = answer.body.size();
-  } else if (Json body = classifier::is_shallow(answer.body) ? Json::parse(answer.body, nullptr, false)
-                                                             : Json(Json::value_t::discarded);
-             !body.is_discarded()) {
-    result["body"] = std::move(body);
+  } else if (is_json(answer.body)) {
+    std::string text = result.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text.back() = ',';
+    return text.append("\"body\":").append(answer.body).append("}");
   } else {
     // What is no UTF-8 cannot be a text.
     try {
@@ -108,7 +119,7 @@ Json result_of(const ledger::StoredAnswer& answer) {
       result["body_base64"] = base64(answer.body);
     }
   }
-  return result;
+  return result.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Json json_of(const RunLine& line) {
@@ -248,7 +259,9 @@ task<std::expected<ledger::RunAnswer, RunsApi::No>> RunsApi::accept(Understood w
   if (own != call.candidates.end())
     co_return no(422, "callgate_no_credential", "No credential", no_credential(own->upstream));
   if (!extra.webhook.empty()) {
-    if (const auto target = webhook_target(extra.webhook, config->webhooks.allow_hosts); !target)
+    if (const auto target =
+            webhook_target(extra.webhook, config->webhooks.allow_hosts, config->webhooks.allow_private_hosts);
+        !target)
       co_return no(422, "callgate_webhook", "The webhook may not be told", "webhook: " + target.error());
     if (runs_.secrets().empty())
       co_return no(422,
@@ -307,7 +320,8 @@ task<std::expected<ledger::RunAnswer, RunsApi::No>> RunsApi::accept(Understood w
     audit.count = 1;
     store_.cancel_run(answer.id, tenant, std::move(audit), [](std::optional<RunState>) {});
   });
-  store_.accept_run(std::move(run), Awaited<ledger::RunAnswer>::teller(awaited));
+  const std::size_t body_bytes = run.request->body.size();
+  store_.accept_run(std::move(run), Awaited<ledger::RunAnswer>::teller(awaited), bounds_of(*config));
   std::optional<ledger::RunAnswer> answer =
       co_await Awaited<ledger::RunAnswer>::told(awaited, runtime_, now + kStorePatience);
   using Kind = ledger::RunAnswer::Kind;
@@ -324,6 +338,22 @@ task<std::expected<ledger::RunAnswer, RunsApi::No>> RunsApi::accept(Understood w
                  "The key is another run's",
                  "this key is that of run " + answer->id +
                      ", which has another body or other version headers; a key is for one request alone");
+  if (answer->kind == Kind::TooMany || answer->kind == Kind::TooMuch) {
+    const bool by_number = answer->kind == Kind::TooMany;
+    metrics_.run_refused(queue, by_number ? "max_open" : "max_bytes");
+    if (!by_number && body_bytes > config->runs.max_bytes)
+      co_return no(413,
+                   "callgate_runs_full",
+                   "Too large",
+                   "its body alone is larger than all open runs together may be (runs.max_bytes)");
+    co_return no(503,
+                 "callgate_runs_full",
+                 "Too many runs are open",
+                 by_number ? "as many runs as may be are queued or running (runs.max_open); send it again later"
+                           : "the requests of the runs that are queued or running take all the room that they may "
+                             "(runs.max_bytes); send it again later",
+                 kFullRetryAfter);
+  }
   metrics_.run_accepted(queue, answer->kind == Kind::Accepted);
   if (answer->kind == Kind::Accepted) runs_.touched(queue);
   co_return std::move(*answer);
@@ -724,12 +754,15 @@ task<void> RunsApi::show(std::string id, std::string tenant, milliseconds wait, 
       if (detail.is_object() && detail.contains("attempts")) body["attempts"] = detail["attempts"];
     }
   }
+  std::string text = text_of(body);
   if (line.has_answer) {
-    if (const auto answer = co_await answer_of(id)) body["result"] = result_of(*answer);
+    if (const auto answer = co_await answer_of(id)) {
+      text.resize(text.rfind('}'));
+      text.append(",\"result\":").append(result_of(*answer)).append("}\n");
+    }
   }
   AnswerHead head = head_of(200, "application/json");
   if (!is_over(line.state)) head.headers.push_back({"Retry-After", std::to_string(kRetryAfter)});
-  const std::string text = text_of(body);
   co_await caller.answer(std::move(head), text);
 }
 
@@ -771,14 +804,37 @@ task<void> RunsApi::result(std::string id, std::string tenant, Caller& caller) {
 
 // ---- Somebody has another mind ----
 
-task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, Signal& signal) {
+namespace {
+
+ledger::AuditRow audit_of(const RunActor& actor, const char* act, const std::string& id, std::int64_t now_ms) {
+  ledger::AuditRow row;
+  row.at_ms = now_ms;
+  row.who = actor.who;
+  row.act = act;
+  row.what = id;
+  row.reason = actor.reason;
+  row.count = 1;
+  return row;
+}
+
+/// Why not, of a problem as a worker is told it.
+template <typename Problem>
+RunActed not_done(Problem no, std::string state = {}) {
+  RunActed acted;
+  acted.status = no.status;
+  acted.state = std::move(state);
+  acted.code = std::move(no.code);
+  acted.title = std::move(no.title);
+  acted.detail = std::move(no.detail);
+  acted.retry_after = no.retry_after;
+  return acted;
+}
+
+}  // namespace
+
+task<RunActed> RunsApi::take_back(std::string id, RunActor actor, Signal& signal) {
   using State = std::optional<RunState>;
-  ledger::AuditRow audit;
-  audit.at_ms = ms_of(runtime_.wall_now());
-  audit.who = tenant;
-  audit.act = "run.cancel";
-  audit.what = id;
-  audit.count = 1;
+  ledger::AuditRow audit = audit_of(actor, "run.cancel", id, ms_of(runtime_.wall_now()));
   const TimePoint until = runtime_.now() + kCancelWait;
   RunState state = RunState::Running;
   // Where it is running it may be on its way back to its queue (a refusal, a shutdown, a taking that came too late):
@@ -786,21 +842,19 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
   bool acted = false;
   for (;;) {
     auto awaited = std::make_shared<Awaited<State>>(io_);
-    store_.cancel_run(id, tenant, audit, Awaited<State>::teller(awaited));
+    store_.cancel_run(id, actor.tenant, audit, Awaited<State>::teller(awaited));
     const std::optional<State> told =
         co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
     if (!told) {
       No no = unreadable<No>("the store did not answer in time");
-      co_await refuse(caller, std::move(no));
-      co_return;
+      co_return not_done(std::move(no));
     }
     if (!*told) {
       // It may be that the store could not say.
-      const Found found = co_await find(id, tenant);
+      const Found found = co_await find(id, actor.tenant);
       No no = unreadable<No>("the disk refuses it just now");
       if (found && !*found) no = unknown_run<No>();
-      co_await refuse(caller, std::move(no));
-      co_return;
+      co_return not_done(std::move(no));
     }
     state = **told;
     if (state != RunState::Running || runtime_.now() >= until) break;
@@ -809,12 +863,11 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
       front_.acted({.act = "cancel", .what = "run", .name = id, .count = 1, .value = {}});
       audit.act.clear();  // Once is enough.
     }
-    const Found found = co_await await_no_more_running(id, tenant, until, signal);
-    if (signal.stopped()) co_return caller.abort();
+    const Found found = co_await await_no_more_running(id, actor.tenant, until, signal);
+    if (signal.stopped()) co_return RunActed{};
     if (!found || !*found) {
       No no = missing<No>(found);
-      co_await refuse(caller, std::move(no));
-      co_return;
+      co_return not_done(std::move(no));
     }
     const auto at = std::ranges::find(ledger::kRunStateNames, (*found)->state);
     state = static_cast<RunState>(at - ledger::kRunStateNames.begin());
@@ -828,64 +881,92 @@ task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, S
     store_.remember_act(audit);
   }
   if (by_us) runs_.tell_news();
-  const std::string_view name = ledger::kRunStateNames[static_cast<std::size_t>(state)];
+  RunActed result;
+  result.state = ledger::kRunStateNames[static_cast<std::size_t>(state)];
+  result.status = by_us ? 200 : 202;
   if (ledger::is_over(state) && !by_us) {
-    No late;
-    late.status = 409;
-    late.code = "callgate_run_over";
-    late.title = "It is over";
-    late.detail = "The run has ended already: it is " + std::string{name} + ".";
-    late.more["state"] = name;
-    co_await refuse(caller, std::move(late));
-    co_return;
+    result.status = 409;
+    result.code = "callgate_run_over";
+    result.title = "It is over";
+    result.detail = "The run has ended already: it is " + result.state + ".";
   }
-  AnswerHead head = head_of(by_us ? 200 : 202, "application/json");
-  const Json body = {{"id", id}, {"state", name}, {"links", links_of(id)}};
-  const std::string text = text_of(body);
-  co_await caller.answer(std::move(head), text);
+  co_return result;
 }
 
-task<void> RunsApi::retry(std::string id, std::string tenant, Caller& caller) {
+task<RunActed> RunsApi::queue_again(std::string id, RunActor actor) {
   using State = std::optional<RunState>;
-  ledger::AuditRow audit;
-  audit.at_ms = ms_of(runtime_.wall_now());
-  audit.who = tenant;
-  audit.act = "run.retry";
-  audit.what = id;
-  audit.count = 1;
-  const Found before = co_await find(id, tenant);
+  const Found before = co_await find(id, actor.tenant);
   if (!before || !*before) {
     No no = missing<No>(before);
-    co_await refuse(caller, std::move(no));
-    co_return;
+    co_return not_done(std::move(no));
   }
   auto awaited = std::make_shared<Awaited<State>>(io_);
-  store_.retry_run(id, tenant, std::move(audit), Awaited<State>::teller(awaited));
+  store_.retry_run(id,
+                   actor.tenant,
+                   audit_of(actor, "run.retry", id, ms_of(runtime_.wall_now())),
+                   Awaited<State>::teller(awaited),
+                   bounds_of(*runs_.config()));
   const std::optional<State> told = co_await Awaited<State>::told(awaited, runtime_, runtime_.now() + kStorePatience);
   if (!told || !*told) {
     No no = unreadable<No>("the disk refuses it just now");
-    co_await refuse(caller, std::move(no));
-    co_return;
+    co_return not_done(std::move(no));
   }
   const bool was = (*before)->state == "failed" || (*before)->state == "dead";
-  const std::string_view name = ledger::kRunStateNames[static_cast<std::size_t>(**told)];
+  RunActed result;
+  result.state = ledger::kRunStateNames[static_cast<std::size_t>(**told)];
+  if (was && ledger::is_over(**told) && **told != RunState::Succeeded) {
+    result.status = 503;
+    result.code = "callgate_runs_full";
+    result.title = "Too many runs are open";
+    result.detail = "it stays as it is, since as many runs are open as may be (runs.max_open, runs.max_bytes)";
+    result.retry_after = kFullRetryAfter;
+    co_return result;
+  }
   if (**told != RunState::Queued || !was) {
-    No not_now;
-    not_now.status = 409;
-    not_now.code = "callgate_run_not_failed";
-    not_now.title = "Nothing to retry";
-    not_now.detail = "Only a run that failed or died is queued again; it is " + (*before)->state + ".";
-    not_now.more["state"] = name;
-    co_await refuse(caller, std::move(not_now));
-    co_return;
+    result.status = 409;
+    result.code = "callgate_run_not_failed";
+    result.title = "Nothing to retry";
+    result.detail = "Only a run that failed or died is queued again; it is " + (*before)->state + ".";
+    co_return result;
   }
   runs_.forget_cancel(id);
   front_.acted({.act = "retry", .what = "run", .name = id, .count = 1, .value = {}});
   runs_.touched((*before)->queue);
-  AnswerHead head = head_of(202, "application/json");
-  head.headers.push_back({"Location", std::string{kPath} + "/" + id});
-  head.headers.push_back({"Retry-After", std::to_string(kRetryAfter)});
-  const Json body = {{"id", id}, {"state", name}, {"links", links_of(id)}};
+  result.status = 202;
+  co_return result;
+}
+
+task<void> RunsApi::cancel(std::string id, std::string tenant, Caller& caller, Signal& signal) {
+  RunActor worker{tenant, tenant};
+  const RunActed acted = co_await take_back(id, std::move(worker), signal);
+  if (acted.status == 0) co_return caller.abort();
+  co_await tell(id, acted, caller);
+}
+
+task<void> RunsApi::retry(std::string id, std::string tenant, Caller& caller) {
+  RunActor worker{tenant, tenant};
+  const RunActed acted = co_await queue_again(id, std::move(worker));
+  co_await tell(id, acted, caller);
+}
+
+task<void> RunsApi::tell(const std::string& id, const RunActed& acted, Caller& caller) {
+  if (acted.status >= 300) {
+    No no;
+    no.status = acted.status;
+    no.code = acted.code;
+    no.title = acted.title;
+    no.detail = acted.detail;
+    no.retry_after = acted.retry_after;
+    if (!acted.state.empty()) no.more["state"] = acted.state;
+    co_await refuse(caller, std::move(no));
+    co_return;
+  }
+  AnswerHead head = head_of(acted.status, "application/json");
+  if (acted.state == "queued") {
+    head.headers.push_back({"Location", std::string{kPath} + "/" + id});
+    head.headers.push_back({"Retry-After", std::to_string(kRetryAfter)});
+  }
+  const Json body = {{"id", id}, {"state", acted.state}, {"links", links_of(id)}};
   const std::string text = text_of(body);
   co_await caller.answer(std::move(head), text);
 }

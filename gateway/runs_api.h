@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "gateway/front.h"
+#include "gateway/run_act.h"
 #include "gateway/run_order.h"
 #include "gateway/runs.h"
 #include "ledger/store.h"
@@ -37,6 +38,11 @@ class RunsApi final : public OwnApi {
                    Signal& signal) override;
   task<void> later(Understood what, std::chrono::milliseconds wait, Caller& caller, Signal& signal) override;
 
+  /// A run is over within a second, whatever it was at; 202: not after five, and whoever takes it next ends it.
+  task<RunActed> take_back(std::string id, RunActor actor, Signal& signal);
+  /// One that failed or died is queued again.
+  task<RunActed> queue_again(std::string id, RunActor actor);
+
  private:
   struct No;
   struct Extra;
@@ -50,6 +56,7 @@ class RunsApi final : public OwnApi {
   task<void> result(std::string id, std::string tenant, Caller& caller);
   task<void> cancel(std::string id, std::string tenant, Caller& caller, Signal& signal);
   task<void> retry(std::string id, std::string tenant, Caller& caller);
+  task<void> tell(const std::string& id, const RunActed& acted, Caller& caller);
   task<Found> find(std::string id, std::string tenant);
   /// As it stands when it is over, at `until` or when the signal says so.
   task<Found> await_end(std::string id, std::string tenant, TimePoint until, Signal& signal);

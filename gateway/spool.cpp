@@ -60,6 +60,32 @@ void Spool::abort() {
   ring();
 }
 
+bool Spool::unseen() const {
+  bool collected = false;
+  for (const Reader* reader : readers_) {
+    if (reader->began && !reader->collects) return false;
+    collected = collected || (reader->collects && !reader->cut);
+  }
+  return collected && state_ != State::Answered && state_ != State::Finished;
+}
+
+void Spool::begin_anew() {
+  assert(unseen());
+  state_ = State::Nothing;
+  head_ = {};
+  length_.reset();
+  flowing_ = false;
+  kept_ = true;
+  bytes_ = {};
+  hold(0);
+  base_ = end_ = 0;
+  for (Reader* reader : readers_) {
+    reader->anew = reader->began;
+    reader->at = 0;
+  }
+  ring();
+}
+
 void Spool::replay(std::shared_ptr<const ledger::StoredAnswer> answer) {
   assert(state_ == State::Nothing);
   head_.status = answer->status;

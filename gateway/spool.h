@@ -45,6 +45,9 @@ class Spool final : public Caller {
     Signal* bell = nullptr;  // Rung when there is something to look at.
     std::uint64_t at = 0;    // Bytes that he has had.
     bool cut = false;        // He will never see the rest.
+    bool collects = false;   // He shows nothing of it before it is whole (Caller::unseen()).
+    bool began = false;      // He has had its head.
+    bool anew = false;       // What he has had does not count any more.
   };
 
   Spool(Runtime& runtime, Signal& story, std::shared_ptr<SpoolRoom> room, std::uint64_t most);
@@ -60,6 +63,9 @@ class Spool final : public Caller {
   void abort() override;
   [[nodiscard]] bool begun() const override { return state_ != State::Nothing; }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return end_; }
+  /// Somebody collects it, and whoever else is here has had nothing yet.
+  [[nodiscard]] bool unseen() const override;
+  void begin_anew() override;
   /// All at once, as it was stored.
   void replay(std::shared_ptr<const ledger::StoredAnswer> answer);
 

@@ -89,6 +89,18 @@ Json upstreams_of(const StatusSnapshot& snapshot) {
   return all;
 }
 
+Json queues_of(const StatusSnapshot& snapshot) {
+  Json all = Json::array();
+  for (const QueueState& one : snapshot.queues) {
+    all.push_back({{"name", one.name},
+                   {"waiting", one.waiting},
+                   {"scheduled", one.scheduled},
+                   {"running", one.running},
+                   {"paused", pause_of(one.paused_until, snapshot.now)}});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string status_json(const StatusSnapshot& snapshot) {
@@ -119,6 +131,7 @@ std::string status_json(const StatusSnapshot& snapshot) {
                  {"lanes", std::move(lanes)},
                  {"waiting_for", std::move(held)},
                  {"upstreams", upstreams_of(snapshot)},
+                 {"queues", queues_of(snapshot)},
                  {"budgets", budgets_of(snapshot)},
                  {"calls", std::move(calls)},
                  {"calls_in_all", snapshot.calls_in_all}});

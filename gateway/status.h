@@ -8,6 +8,7 @@
 
 #include "budget/dispatcher.h"
 #include "gateway/live_calls.h"
+#include "gateway/queue_state.h"
 
 namespace gateway {
 
@@ -18,6 +19,7 @@ struct StatusSnapshot {
   std::vector<budget::TenantState> tenants{};
   std::array<budget::LaneState, 3> lanes{};
   std::vector<budget::UpstreamLoad> upstreams{};
+  std::vector<QueueState> queues{};                 // Of runs.
   std::array<std::size_t, budget::kLimits> held{};  // How many wait, by what holds them.
   std::vector<budget::BudgetState> budgets{};
   std::vector<LiveCall> calls{};  // The oldest ones.

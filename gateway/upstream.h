@@ -20,9 +20,10 @@ using budget::TimePoint;
 enum class AddressPolicy : std::uint8_t {
   Any,
   Public,  // public_address.h. No proxy is used: it would do the resolving, and nobody could look.
+  Inside,  // Public ones, and those of a private network (is_inside()). No proxy, likewise.
 };
 /// Exchange::failure() where all of a host's addresses were refused.
-inline constexpr std::string_view kAddressRefused = "the host has no public address";
+inline constexpr std::string_view kAddressRefused = "the host has no address that it may be reached at";
 
 /// How to connect to an upstream; one object per configured upstream, alive as long as any exchange with it.
 struct WireOptions {

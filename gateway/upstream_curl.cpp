@@ -413,20 +413,25 @@ CURLcode on_tls(CURL*, void* connection, void* realm) {
                                                                                       : CURLE_SSL_CACERT_BADFILE;
 }
 
-bool is_public_peer(const curl_sockaddr& address) {
+std::span<const std::uint8_t> bytes_of(const curl_sockaddr& address) {
   if (address.family == AF_INET) {
     const auto& known = reinterpret_cast<const sockaddr_in&>(address.addr);
-    return is_public({reinterpret_cast<const std::uint8_t*>(&known.sin_addr), sizeof known.sin_addr});
+    return {reinterpret_cast<const std::uint8_t*>(&known.sin_addr), sizeof known.sin_addr};
   }
-  if (address.family != AF_INET6) return false;
+  if (address.family != AF_INET6) return {};
   const auto& known = reinterpret_cast<const sockaddr_in6&>(address.addr);
-  return is_public({reinterpret_cast<const std::uint8_t*>(&known.sin6_addr), sizeof known.sin6_addr});
+  return {reinterpret_cast<const std::uint8_t*>(&known.sin6_addr), sizeof known.sin6_addr};
+}
+
+bool may_be_reached(AddressPolicy policy, const curl_sockaddr& address) {
+  if (policy == AddressPolicy::Any) return true;
+  return is_public(bytes_of(address)) || (policy == AddressPolicy::Inside && is_inside(bytes_of(address)));
 }
 
 /// After the name was resolved and before anything is sent: what a name meant a moment ago does not count.
 curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) {
   auto& transfer = *static_cast<Transfer*>(self);
-  if (transfer.dressed_for->addresses == AddressPolicy::Public && !is_public_peer(*address)) {
+  if (!may_be_reached(transfer.dressed_for->addresses, *address)) {
     transfer.barred = true;
     return CURL_SOCKET_BAD;  // The host's next address, if there is one.
   }
@@ -510,7 +515,7 @@ bool Transfer::prepare(Outbound outbound, Signal& to_ring, Realm& in) {
     dressed_for = request.wire;
     realm = &in;
     to = destination(wire.base_url, engine.environment);
-    if (wire.addresses == AddressPolicy::Public) to.proxy.clear();
+    if (wire.addresses != AddressPolicy::Any) to.proxy.clear();
     set(easy, CURLOPT_SHARE, in.share);
     set(easy, CURLOPT_SSL_CTX_DATA, &in);
     set(easy, CURLOPT_PROXY, to.proxy.c_str());

@@ -220,7 +220,8 @@ std::string problem_of_allowed_host(std::string_view entry) {
 }
 
 std::expected<WebhookTarget, std::string> webhook_target(std::string_view url,
-                                                         const std::vector<std::string>& allow_hosts) {
+                                                         const std::vector<std::string>& allow_hosts,
+                                                         const std::vector<std::string>& allow_private_hosts) {
   const auto odd = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\x7f' || c == '\\'; };
   if (url.size() > kUrlMax) return std::unexpected("the webhook's URL is longer than 2048 bytes");
   if (std::ranges::any_of(url, odd) || url.contains('#'))
@@ -245,6 +246,10 @@ std::expected<WebhookTarget, std::string> webhook_target(std::string_view url,
     if (!allowed->below && (allowed->place.literal || allowed->place.host == "localhost"))
       target.addresses = AddressPolicy::Any;
   }
+  if (!place->literal && std::ranges::find(allow_private_hosts, place->host) != allow_private_hosts.end()) {
+    found = true;
+    if (target.addresses == AddressPolicy::Public) target.addresses = AddressPolicy::Inside;
+  }
   if (found) return target;
   return std::unexpected("the webhook's host is not among webhooks.allow_hosts" +
                          std::string{*tls ? "" : " for plain http"});
@@ -253,7 +258,7 @@ std::expected<WebhookTarget, std::string> webhook_target(std::string_view url,
 task<WebhookResult> send_webhook(Upstream& upstream, Webhook webhook, WallTime wall_now, TimePoint until,
                                  Signal& signal) {
   assert(webhook.options != nullptr);
-  auto to = webhook_target(webhook.url, webhook.options->allow_hosts);
+  auto to = webhook_target(webhook.url, webhook.options->allow_hosts, webhook.options->allow_private_hosts);
   if (!to) co_return refused(std::move(to.error()));
 
   auto wire = std::make_shared<WireOptions>();

@@ -7,8 +7,9 @@
 //   answers 410                                      GiveUp: it does not want to hear of us any more
 //   answers anything else; says nothing; is away     by the class of that: Again if it is retryable, else GiveUp
 //   redirects                                        GiveUp: where it leads nobody has allowed
-//   is not among webhooks.allow_hosts, or its name   GiveUp, and nothing was sent
-//   resolves to no public address
+//   is not among webhooks.allow_hosts and            GiveUp, and nothing was sent
+//   allow_private_hosts, or its name resolves to no
+//   address that it may be reached at
 
 #include <chrono>
 #include <expected>
@@ -40,6 +41,8 @@ struct WebhookOptions {
   /// Only what is `localhost` or an address itself may be reached at an address that is not public. Any other name is
   /// looked at when the connection is made, after it was resolved.
   std::vector<std::string> allow_hosts{};
+  /// Names, without port, that may be told at a private address, too (AddressPolicy::Inside), by https and http.
+  std::vector<std::string> allow_private_hosts{};
   std::string ca_file{};  // Empty: the system's bundle.
   std::chrono::milliseconds connect_timeout{5'000};
 };
@@ -53,8 +56,9 @@ struct WebhookTarget {
   AddressPolicy addresses = AddressPolicy::Public;
 };
 /// Where a webhook's URL leads, if it may lead there. The error is for people, and names neither path nor query.
-[[nodiscard]] std::expected<WebhookTarget, std::string> webhook_target(std::string_view url,
-                                                                       const std::vector<std::string>& allow_hosts);
+[[nodiscard]] std::expected<WebhookTarget, std::string> webhook_target(
+    std::string_view url, const std::vector<std::string>& allow_hosts,
+    const std::vector<std::string>& allow_private_hosts = {});
 
 struct Webhook {
   std::string url{};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ledger/books_sql.h"
+#include "ledger/times.h"
 
 namespace ledger {
 namespace {
@@ -76,10 +77,17 @@ SqlBooks::Answer<std::vector<RunLine>> SqlBooks::runs(const RunsAsk& ask) {
       // A literal, so that the indexes of queued and running ones are found.
       sql += " AND state = " + std::to_string(state - kRunStateNames.begin());
     }
+    // Ids are in the order of acceptance, or a little ahead of it: so nothing older is looked at.
+    if (ask.since_ms > 0) sql += " AND created_ms >= ? AND id >= ?";
     Statement row{db_, sql + " ORDER BY id DESC LIMIT ?"};
     row.bind(1, ask.after.empty() ? std::string_view{"~"} : std::string_view{ask.after});
     int at = 2;
     for (const std::string_view text : texts) row.bind(at++, text);
+    const std::string first = first_id(ask.since_ms);
+    if (ask.since_ms > 0) {
+      row.bind(at++, ask.since_ms);
+      row.bind(at++, std::string_view{first});
+    }
     row.bind(at, limit_of(ask.most));
     std::vector<RunLine> lines;
     while (row.step()) lines.push_back(line_of(row, box_));

@@ -56,6 +56,10 @@ LetterConditions conditions_of(const LettersAsk& ask) {
   // The indexes of these leave out rows without one.
   if (!ask.key.empty()) out.sql += " AND key <> ''";
   if (!ask.run_id.empty()) out.sql += " AND run_id <> ''";
+  if (!ask.of_run.empty()) {
+    out.sql += " AND scope = (SELECT scope FROM runs WHERE id = ?)";
+    out.texts.push_back(ask.of_run);
+  }
   if (!ask.ids.empty()) {
     // One parameter, however many there are: ids are ours and hold no quotes, others match nothing.
     std::string list = "[";

@@ -71,6 +71,7 @@ struct AuditRow {
 struct LettersAsk {
   std::string tenant{}, queue{}, group{}, cls{}, model{}, upstream{}, advice{}, key{}, run_id{};
   std::vector<std::string> ids{};  // Not empty: of these alone.
+  std::string of_run{};            // The id of a run, whose own letter is asked for.
   std::optional<LetterState> state = LetterState::Open;
   std::int64_t since_ms = 0, until_ms = INT64_MAX;  // Of arrival.
   std::string after{};                              // A letter's id: older ones than this; the newest first.

@@ -68,7 +68,18 @@ RunRows::RunRows(Database& database, const Box& box, Rows& rows)
                  "why = ?4, call_id = coalesce(?5, call_id), cost_nano = coalesce(?6, cost_nano) WHERE id = ?1"),
       webhook_(database,
                "INSERT OR REPLACE INTO webhooks(run, state, tenant, url, next_ms, attempts, body, fence) "
-               "VALUES (?, 0, ?, ?, ?, 0, ?, (SELECT fence FROM runs WHERE id = ?1))") {}
+               "VALUES (?, 0, ?, ?, ?, 0, ?, (SELECT fence FROM runs WHERE id = ?1))"),
+      size_(database, "SELECT length(body) FROM run_bodies WHERE run = ? AND what = ?") {
+  for (const char* of : {"INDEXED BY runs_queued WHERE r.state = 0", "INDEXED BY runs_running WHERE r.state = 1"}) {
+    open_.runs += database.number(std::string{"SELECT count(*) FROM runs r "} + of).value_or(0);
+    open_.bytes += database
+                       .number(std::string{"SELECT sum((SELECT length(b.body) FROM run_bodies b WHERE b.run = r.id "
+                                           "AND b.what = 0)) FROM runs r "} +
+                               of)
+                       .value_or(0);
+  }
+  open_before_ = open_;
+}
 
 std::optional<RunRows::Row> RunRows::row_of(const std::string& id) {
   if (!select_.bind(1, id).step()) return std::nullopt;
@@ -114,7 +125,20 @@ void RunRows::lease_is(std::int64_t lease_ms) {
   shortest_lease_ms_ = std::min(shortest_lease_ms_.value_or(lease_ms), lease_ms);
 }
 
-RunAnswer RunRows::accept(const NewRun& run, const std::string& request) {
+std::int64_t RunRows::request_bytes(const std::string& id) {
+  std::int64_t bytes = 0;
+  if (size_.bind(1, id).bind(2, int{Request}).step()) bytes = size_.number(0);
+  size_.reset();
+  return bytes;
+}
+
+/// It is open no more.
+void RunRows::left(const std::string& id) {
+  --open_.runs;
+  open_.bytes -= request_bytes(id);
+}
+
+RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const RunBounds& bounds) {
   RunAnswer answer;
   if (by_scope_.bind_blob(1, bytes_of(run.scope)).step()) {
     answer.id = by_scope_.text(0);
@@ -124,6 +148,11 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request) {
     by_scope_.reset();
     return answer;
   }
+  const auto bytes = static_cast<std::int64_t>(request.size());
+  if (open_.runs >= bounds.open || open_.bytes > bounds.bytes - bytes) {
+    answer.kind = open_.runs >= bounds.open ? RunAnswer::Kind::TooMany : RunAnswer::Kind::TooMuch;
+    return answer;
+  }
   Binder bind(insert_);
   bind(run.id).blob(bytes_of(run.scope)).blob(bytes_of(run.fingerprint))(run.tenant)(run.queue)(run.lane)(run.run_id);
   const std::string webhook = run.webhook.empty() ? std::string{} : box_.close(run.webhook, url_place(run.id));
@@ -131,6 +160,8 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request) {
   bind(run.not_before_ms)(run.deadline_ms);
   insert_.run();
   keep_body_.bind(1, run.id).bind(2, int{Request}).bind_blob(3, std::string_view{request}).run();
+  ++open_.runs;
+  open_.bytes += bytes;
   answer.kind = RunAnswer::Kind::Accepted;
   answer.id = run.id;
   return answer;
@@ -206,6 +237,7 @@ bool RunRows::end(const RunOutcome& outcome, const std::string& answer, std::int
   end_.bind(5, outcome.why).bind(6, call_id).bind(7, outcome.status).bind(8, cost).bind(9, !answer.empty());
   end_.bind(10, outcome.answer && outcome.answer->stream).run();
   keep_answer(outcome.id, answer);
+  left(outcome.id);
   ended(*row,
         outcome.state,
         outcome.cls,
@@ -293,16 +325,21 @@ std::optional<RunState> RunRows::cancel(const std::string& id, const std::string
   changed = true;
   end_.bind(1, id).bind(2, number_of(RunState::Cancelled)).bind(3, now_ms).bind(4, "cancelled").bind(5, "");
   end_.bind(6, nullptr).bind(7, 0).bind(8, nullptr).bind(9, false).bind(10, false).run();
+  left(id);
   ended(*row, RunState::Cancelled, "cancelled", "", "", 0, row->cost_nano, webhook_body, now_ms);
   return RunState::Cancelled;
 }
 
-std::optional<RunState> RunRows::retry(const std::string& id, const std::string& tenant, std::int64_t now_ms,
-                                       bool& changed) {
+std::optional<RunState> RunRows::retry(const std::string& id, const std::string& tenant, const RunBounds& bounds,
+                                       std::int64_t now_ms, bool& changed) {
   const std::optional<Row> row = row_of(id);
   if (!row || (!tenant.empty() && row->run.tenant != tenant)) return std::nullopt;
   if (row->state != RunState::Failed && row->state != RunState::Dead) return row->state;
+  const std::int64_t bytes = request_bytes(id);
+  if (open_.runs >= bounds.open || open_.bytes > bounds.bytes - bytes) return row->state;
   changed = true;
+  ++open_.runs;
+  open_.bytes += bytes;
   // Whoever retries it by hand gives it three starts of the process again.
   Statement update(
       database_,
@@ -332,8 +369,12 @@ bool RunRows::webhook_ended(const WebhookRow& row, Store::Telling how) {
 }
 
 void RunRows::queue_again() {
+  // A run for which nothing had been sent when the process ended is no suspect: it was waiting, as others were.
   database_.run(
-      "UPDATE runs SET state = 0, crashes = crashes + 1, lease_ms = NULL, lease_until_ms = NULL WHERE state = 1");
+      "UPDATE runs SET state = 0, lease_ms = NULL, lease_until_ms = NULL, crashes = crashes + EXISTS "
+      "(SELECT 1 FROM idempotency i JOIN attempts a ON a.call_id = i.call_id WHERE i.scope = runs.scope AND i.state "
+      "= "
+      "0) WHERE state = 1");
 }
 
 void RunRows::sweep(std::int64_t now_ms) {
@@ -369,14 +410,17 @@ bool RunRows::expire(std::int64_t older_than_ms, int most) {
 void RunRows::committed() {
   sweep_before_ = sweep_at_ms_;
   late_before_ = late_;
+  open_before_ = open_;
 }
 
 void RunRows::rolled_back() {
   select_.reset();
   by_scope_.reset();
   body_.reset();
+  size_.reset();
   sweep_at_ms_ = sweep_before_;
   late_ = late_before_;
+  open_ = open_before_;
 }
 
 }  // namespace ledger

@@ -23,7 +23,7 @@ class RunRows {
   RunRows(Database& database, const Box& box, Rows& rows);
 
   /// `request`: as stored.
-  RunAnswer accept(const NewRun& run, const std::string& request);
+  RunAnswer accept(const NewRun& run, const std::string& request, const RunBounds& bounds);
   TakenRun take(const std::string& id, std::int64_t lease_ms, std::int64_t now_ms);
   /// Those that are not held any more.
   std::vector<std::string> renew(const std::vector<std::pair<std::string, std::int64_t>>& held, std::int64_t lease_ms,
@@ -37,12 +37,15 @@ class RunRows {
   [[nodiscard]] std::optional<std::string> in_vain(const Digest& scope);
   std::optional<RunState> cancel(const std::string& id, const std::string& tenant, const std::string& webhook_body,
                                  std::int64_t now_ms, bool& changed);
-  std::optional<RunState> retry(const std::string& id, const std::string& tenant, std::int64_t now_ms, bool& changed);
+  /// As it stands then: one that is still over is beyond the bounds.
+  std::optional<RunState> retry(const std::string& id, const std::string& tenant, const RunBounds& bounds,
+                                std::int64_t now_ms, bool& changed);
   /// False: there has been another end since.
   bool webhook_ended(const WebhookRow& row, Store::Telling how);
   [[nodiscard]] std::optional<NewRun> find(const std::string& id);  // Without its request.
 
-  /// At the start: whoever held these is gone.
+  /// At the start, before the claims of the last process are closed: whoever held these is gone. Those for which an
+  /// attempt was begun may be what it died of.
   void queue_again();
   /// Leases that are over for another whole lease.
   void sweep(std::int64_t now_ms);
@@ -57,6 +60,12 @@ class RunRows {
   void committed();
   void rolled_back();
   [[nodiscard]] std::uint64_t late_results() const { return late_; }
+  /// Queued and running ones, and their requests as stored.
+  struct Open {
+    std::int64_t runs = 0;
+    std::int64_t bytes = 0;
+  };
+  [[nodiscard]] Open open() const { return open_; }
 
  private:
   struct Row;
@@ -65,18 +74,23 @@ class RunRows {
              int status, std::optional<std::int64_t> cost_nano, const std::string& webhook_body, std::int64_t now_ms);
   void keep_answer(const std::string& id, const std::string& bytes);
   void next_end(const std::string& id);
+  std::int64_t request_bytes(const std::string& id);
+  void left(const std::string& id);
   void sweep_by(std::int64_t at_ms);
   void lease_is(std::int64_t lease_ms);
 
   Database& database_;
   const Box& box_;
   Rows& rows_;
-  Statement select_, by_scope_, insert_, body_, keep_body_, drop_body_, take_, renew_, end_, give_back_, webhook_;
+  Statement select_, by_scope_, insert_, body_, keep_body_, drop_body_, take_, renew_, end_, give_back_, webhook_,
+      size_;
   std::optional<std::int64_t> sweep_at_ms_{}, sweep_before_{};
   std::int64_t longest_lease_ms_ = 0;
   std::optional<std::int64_t> shortest_lease_ms_{};
   std::uint64_t late_ = 0;
   std::uint64_t late_before_ = 0;
+  Open open_{};
+  Open open_before_{};
 };
 
 }  // namespace ledger

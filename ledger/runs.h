@@ -48,8 +48,16 @@ struct NewRun {
   std::shared_ptr<const KeptRequest> request{};
 };
 
+/// How many runs may be open (queued or running), and what their requests may take, as stored. Whoever comes beyond
+/// that is refused; what is there stays.
+struct RunBounds {
+  std::int64_t open = INT64_MAX;
+  std::int64_t bytes = INT64_MAX;
+};
+
 struct RunAnswer {
-  enum class Kind : std::uint8_t { Accepted, Same, OtherBody, NoStore } kind = Kind::NoStore;
+  /// TooMany, TooMuch: it is beyond RunBounds.
+  enum class Kind : std::uint8_t { Accepted, Same, OtherBody, NoStore, TooMany, TooMuch } kind = Kind::NoStore;
   std::string id{};  // Of the run that there is now (Same, OtherBody: the earlier one).
   RunState state = RunState::Queued;
 };
@@ -102,6 +110,7 @@ struct RunLine {
 struct RunsAsk {
   std::string tenant{}, queue{}, state{}, run_id{}, key{};  // Empty: any.
   std::string after{};                                      // A run's id: older ones; the newest first.
+  std::int64_t since_ms = 0;                                // Accepted from then on.
   std::size_t most = 100;
 };
 

@@ -425,9 +425,9 @@ void Store::Impl::transact(Work work, bool to_disk) {
     Transaction transaction(database_, Transaction::Kind::Write);
     if (!recovered_) {
       const std::int64_t now = ms_of(options_.now());
+      owed_.runs.queue_again();
       found = rows_.close_unknown(now);
       claims_.close_unknown(now);
-      owed_.runs.queue_again();
     }
     work();
     transaction.commit();
@@ -455,6 +455,8 @@ void Store::Impl::transact(Work work, bool to_disk) {
     figures_.letters_without = owed_.letters.figures().without;
     figures_.letters_expired = owed_.letters.figures().expired;
     figures_.late_results = owed_.runs.late_results();
+    figures_.runs_open = static_cast<std::uint64_t>(owed_.runs.open().runs);
+    figures_.runs_bytes = static_cast<std::uint64_t>(owed_.runs.open().bytes);
     figures_.trouble.clear();
     was_in_trouble = retry_at_.has_value();
     retry_at_.reset();

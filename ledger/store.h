@@ -116,6 +116,8 @@ struct StoreFigures {
   std::uint64_t letters_without = 0;     // Written without their request, for want of room.
   std::uint64_t letters_expired = 0;     // Open ones that retention has removed.
   std::uint64_t late_results = 0;        // Of runs, refused by their fence.
+  std::uint64_t runs_open = 0;           // Queued and running, …
+  std::uint64_t runs_bytes = 0;          // … and their requests, as stored.
   std::string set_aside{};               // Where a broken file went at the start.
   std::string trouble{};                 // Why nothing can be written now; empty: all is well.
   std::string last_loss{};               // What was given up last, and why.
@@ -147,7 +149,7 @@ class Store {
 
   // Runs. Each is synced to disk before it is told.
   /// A run of the same scope, whatever its state, is the same run.
-  void accept_run(NewRun run, std::function<void(RunAnswer)> answered);
+  void accept_run(NewRun run, std::function<void(RunAnswer)> answered, RunBounds bounds = {});
   void take_run(std::string id, std::chrono::milliseconds lease, std::function<void(TakenRun)> taken);
   /// Those held here, with their fences. Who is told `lost` has been taken by another, or ended.
   void renew_runs(std::vector<std::pair<std::string, std::int64_t>> held, std::chrono::milliseconds lease,
@@ -161,7 +163,7 @@ class Store {
                   std::function<void(std::optional<RunState>)> done, std::string webhook_body = {});
   /// One that failed or died is queued again; its letter stays open until it succeeds.
   void retry_run(std::string id, std::string tenant, AuditRow audit,
-                 std::function<void(std::optional<RunState>)> done);
+                 std::function<void(std::optional<RunState>)> done, RunBounds bounds = {});
   /// An attempt to tell of a run's end is over: told, to be tried again at row.next_ms, or given up with a letter.
   enum class Telling : std::uint8_t { Told, Again, Dead };
   void webhook_ended(WebhookRow row, Telling how, std::optional<LetterOutcome> letter, Done done = {});

@@ -67,7 +67,7 @@ void prepare(WorkOp& op, const std::shared_ptr<Ending>& ending) {
 
 }  // namespace
 
-void Store::accept_run(NewRun run, std::function<void(RunAnswer)> answered) {
+void Store::accept_run(NewRun run, std::function<void(RunAnswer)> answered, RunBounds bounds) {
   struct Asked {
     NewRun run{};
     std::string request{};
@@ -78,8 +78,8 @@ void Store::accept_run(NewRun run, std::function<void(RunAnswer)> answered) {
       false,
       RunAnswer{},
       // Where it could not outlive the process, nobody must be told that it will.
-      [ask](Owed& owed, std::int64_t) {
-        return ask->request.empty() || !owed.lasting ? RunAnswer{} : owed.runs.accept(ask->run, ask->request);
+      [ask, bounds](Owed& owed, std::int64_t) {
+        return ask->request.empty() || !owed.lasting ? RunAnswer{} : owed.runs.accept(ask->run, ask->request, bounds);
       },
       std::move(answered));
   WorkOp& work = work_of(op);
@@ -150,14 +150,15 @@ void Store::cancel_run(std::string id, std::string tenant, AuditRow audit,
 }
 
 void Store::retry_run(std::string id, std::string tenant, AuditRow audit,
-                      std::function<void(std::optional<RunState>)> done) {
+                      std::function<void(std::optional<RunState>)> done, RunBounds bounds) {
   hand_over(asked(
       "the retry of a run",
       true,
       std::optional<RunState>{},
-      [id = std::move(id), tenant = std::move(tenant), audit = std::move(audit)](Owed& owed, std::int64_t now_ms) {
+      [id = std::move(id), tenant = std::move(tenant), audit = std::move(audit), bounds](Owed& owed,
+                                                                                         std::int64_t now_ms) {
         bool changed = false;
-        const std::optional<RunState> state = owed.runs.retry(id, tenant, now_ms, changed);
+        const std::optional<RunState> state = owed.runs.retry(id, tenant, bounds, now_ms, changed);
         if (changed) owed.replays.act(audit, now_ms);
         return state;
       },

@@ -490,7 +490,18 @@ TEST(Runs, a_paused_queue_accepts_and_starts_nothing_over_a_restart_too) {
   EXPECT_EQ(lives.over(lives.accepted("free again", {{"queue", "p"}})).at("state"), "succeeded");
   EXPECT_EQ(lives.state(held), "queued");
   EXPECT_EQ(lives.asked("held"), 0);
+  const auto paused = [&] {
+    const Json status = Json::parse(http_get(lives.callgate->admin_url() + "/v1/status").body);
+    for (const Json& queue : status.at("queues")) {
+      if (queue.at("name") == "q") return !queue.at("paused").is_null();
+    }
+    return false;
+  };
+  EXPECT_TRUE(paused());
+  EXPECT_EQ(lives.figure("callgate_queue_paused"), 1);
   EXPECT_EQ(act("resume"), 200);
+  EXPECT_FALSE(paused());
+  EXPECT_EQ(lives.figure("callgate_queue_paused"), 0);
   EXPECT_EQ(lives.over(held).at("state"), "succeeded");
   EXPECT_EQ(act("resume"), 404);
   EXPECT_EQ(lives.number("SELECT count(*) FROM audit WHERE act LIKE 'queue.%'"), 2);
@@ -698,6 +709,233 @@ TEST(Runs, an_answer_too_large_to_be_joined_is_kept_for_a_run_all_the_same) {
   EXPECT_TRUE(events.header("Content-Type").starts_with("text/event-stream"));
   EXPECT_GT(events.body.size(), 6'000'000u);
   EXPECT_TRUE(events.body.ends_with("data: [DONE]\n\n"));
+}
+
+struct Told {
+  int code = -1;
+  std::string out{};
+  std::string err{};
+};
+/// `callgate runs …` against that callgate.
+Told operators(const Lives& lives, std::vector<std::string> words) {
+  words.insert(words.begin(), {CALLGATE_EXE, "runs"});
+  words.insert(words.end(), {"--admin", lives.callgate->admin_url().substr(7)});
+  support::Process process{words};
+  Told told;
+  told.code = process.wait();
+  for (const std::string& line : process.lines()) told.out += line + "\n";
+  told.err = process.err();
+  return told;
+}
+
+TEST(Runs, an_operator_lists_shows_cancels_and_retries_anybody_s) {
+  const Lives lives{"runs: {max_attempts: 1}\n"};
+  lives.provider.script(R"([{"match": {"body_contains": "broken", "times": 1}, "answer": 500},
+                            {"match": {"body_contains": "silent"}, "answer": {"hang": true}}])");
+  const std::string of_a =
+      Json::parse(lives.order("broken", {{"queue", "q"}}, {{"Callgate-Tenant", "a"}}).body)["id"];
+  const std::string of_b = Json::parse(lives.order("well", {{"queue", "q"}}, {{"Callgate-Tenant", "b"}}).body)["id"];
+  const auto line = [&](const std::string& id) {
+    const Told told = operators(lives, {"show", id, "--json"});
+    EXPECT_EQ(told.code, 0) << told.err;
+    return told.code == 0 ? Json::parse(told.out) : Json{{"state", "none"}};
+  };
+  ASSERT_TRUE(eventually([&] { return line(of_a).at("state") == "dead" && line(of_b).at("state") == "succeeded"; }));
+
+  const Json list = Json::parse(operators(lives, {"list", "--queue", "q", "--since", "1h", "--json"}).out);
+  ASSERT_EQ(list.at("runs").size(), 2u);
+  EXPECT_EQ(list.at("runs")[0].at("id"), of_b) << "the newest first";
+  EXPECT_EQ(list.at("runs")[1].at("tenant"), "a");
+  EXPECT_EQ(Json::parse(operators(lives, {"list", "--tenant", "a", "--json"}).out).at("runs").size(), 1u);
+  EXPECT_EQ(Json::parse(operators(lives, {"list", "--state", "dead", "--json"}).out).at("runs").size(), 1u);
+  const Json page = Json::parse(operators(lives, {"list", "--limit", "1", "--json"}).out);
+  EXPECT_EQ(page.at("next"), of_b);
+  EXPECT_EQ(Json::parse(operators(lives, {"list", "--after", of_b, "--json"}).out).at("runs")[0].at("id"), of_a);
+  EXPECT_EQ(operators(lives, {"list", "--state", "ded"}).code, 2);
+
+  const Json dead = line(of_a);
+  EXPECT_EQ(dead.at("class"), "server_error") << dead;
+  EXPECT_EQ(dead.at("attempts").size(), 1u);
+  EXPECT_EQ(dead.at("dead_letter").at("advice"), "replay");
+  EXPECT_EQ(line(of_b).at("result").at("at"), kRuns + "/" + of_b + "/result");
+  EXPECT_TRUE(line(of_b).at("cost_usd").is_string());
+  EXPECT_TRUE(line(of_b).at("dead_letter").is_null());
+  EXPECT_EQ(dead.dump().find("broken\"}"), std::string::npos) << "what was asked is nobody's business here";
+  EXPECT_EQ(operators(lives, {"show", of_a, "--tenant", "b"}).code, 4);
+  EXPECT_EQ(operators(lives, {"show", "01a22ce1-d221-7000-b9b5-000000000000"}).code, 4);
+  // The file itself says the same.
+  const std::string file = lives.folder.path() + "/calls.db";
+  EXPECT_EQ(Json::parse(operators(lives, {"show", of_a, "--store", file, "--json"}).out).at("state"), "dead");
+
+  EXPECT_EQ(operators(lives, {"retry", of_b}).code, 8);
+  EXPECT_EQ(operators(lives, {"retry", of_a, "--tenant", "b"}).code, 4);
+  EXPECT_EQ(operators(lives, {"retry", of_a, "--reason", "it is over"}).code, 0);
+  ASSERT_TRUE(eventually([&] { return line(of_a).at("state") == "succeeded"; }));
+
+  const std::string silent = lives.accepted("silent");
+  ASSERT_TRUE(eventually([&] { return lives.asked("silent") == 1; }));
+  const auto begun = Clock::now();
+  const Told cancelled = operators(lives, {"cancel", silent, "--reason", "by mistake"});
+  EXPECT_EQ(cancelled.code, 0) << cancelled.err;
+  EXPECT_EQ(cancelled.out, "run " + silent + " is cancelled\n");
+  EXPECT_LT(Clock::now() - begun, 5s);
+  EXPECT_EQ(operators(lives, {"cancel", silent}).code, 0) << "twice is harmless";
+  EXPECT_EQ(operators(lives, {"cancel", of_a}).code, 8);
+  EXPECT_EQ(operators(lives, {"cancel", "01a22ce1-d221-7000-b9b5-000000000000"}).code, 4);
+
+  const Json acts = Json::parse(http_get(lives.callgate->admin_url() + "/v1/audit").body).at("acts");
+  const auto written = [&](const char* act, const std::string& of, const char* reason) {
+    return std::ranges::count_if(acts, [&](const Json& one) {
+      return one.at("act") == act && one.at("what") == of && one.at("reason") == reason && one.at("who") == "admin";
+    });
+  };
+  EXPECT_EQ(written("run.retry", of_a, "it is over"), 1) << acts;
+  EXPECT_EQ(written("run.cancel", silent, "by mistake"), 1) << acts;
+  EXPECT_EQ(http("POST", lives.callgate->admin_url() + "/v1/runs").status, 405);
+  EXPECT_EQ(http_get(lives.callgate->admin_url() + "/v1/runs/x/y").status, 404);
+}
+
+TEST(Runs, as_many_are_open_as_may_be_and_who_comes_then_is_told_to_come_again) {
+  Lives lives{"runs: {max_open: 2}\n"};
+  lives.provider.script(R"([{"match": {"body_contains": "held"}, "answer": {"hold": "door"}}])");
+  const std::string first = lives.accepted("held 1", {{"key", "k"}});
+  const std::string second = lives.accepted("held 2");
+  const Response refused = lives.order("third");
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_EQ(Json::parse(refused.body).at("code"), "callgate_runs_full");
+  EXPECT_NE(refused.body.find("runs.max_open"), std::string::npos);
+  EXPECT_EQ(refused.header("Retry-After"), "30");
+  EXPECT_EQ(lives.order("held 1", {{"key", "k"}}).status, 202) << "the same run is no further one";
+  ASSERT_TRUE(eventually([&] { return lives.figure("callgate_runs_open") == 2; }));
+  EXPECT_GT(lives.figure("callgate_runs_open_bytes"), 0);
+  EXPECT_EQ(lives.figure("callgate_runs_refused_total", "reason=\"max_open\""), 1);
+  // A restart counts them anew.
+  lives.kill();
+  lives.begin();
+  EXPECT_EQ(lives.order("third").status, 503);
+  lives.provider.release("door");
+  EXPECT_EQ(lives.over(first).at("state"), "succeeded") << "nothing that was accepted is dropped";
+  EXPECT_EQ(lives.over(second).at("state"), "succeeded");
+  EXPECT_EQ(lives.over(lives.accepted("third")).at("state"), "succeeded");
+
+  const Lives narrow{"runs: {max_bytes: 1MiB}\n"};
+  narrow.provider.script(R"([{"match": {"body_contains": "held"}, "answer": {"hold": "door"}}])");
+  std::mt19937 chance{7};
+  std::string noise;  // It may be packed.
+  while (noise.size() < 900'000) noise += static_cast<char>('0' + chance() % 75);
+  std::erase(noise, '\\');
+  const std::string large = narrow.accepted("held " + noise);
+  const Response full = narrow.order("more " + noise);
+  EXPECT_EQ(full.status, 503) << full.body.substr(0, 400);
+  EXPECT_NE(full.body.find("runs.max_bytes"), std::string::npos);
+  narrow.provider.release("door");
+  EXPECT_EQ(narrow.over(large).at("state"), "succeeded");
+  EXPECT_EQ(narrow.over(narrow.accepted("more " + noise)).at("state"), "succeeded");
+}
+
+TEST(Runs, one_that_only_waited_at_three_kills_is_no_suspect) {
+  // One call in flight at once: the second run is taken, and waits for it.
+  Lives lives{
+      "runs: {concurrent: 2, max_elapsed: 1h}\ntenants: {default: {limits: {concurrent: 1}}, a: {}, b: {}}\n"};
+  lives.provider.script(R"([{"match": {"body_contains": "busy"}, "answer": {"hold": "door"}}])");
+  const std::string busy = lives.accepted("busy");
+  ASSERT_TRUE(eventually([&] { return lives.asked("busy") == 1; }));
+  const std::string waits = lives.accepted("waits");
+  for (int kills = 1; kills <= 3; ++kills) {
+    ASSERT_TRUE(eventually([&] { return lives.state(waits) == "running" && lives.asked("busy") == kills; }));
+    lives.kill();
+    lives.begin();
+  }
+  const Json dead = lives.over(busy);
+  EXPECT_EQ(dead.at("class"), "crash") << dead;
+  const Json well = lives.over(waits);
+  EXPECT_EQ(well.at("state"), "succeeded") << well;
+  EXPECT_EQ(well.value("crashes", 0), 0);
+  EXPECT_EQ(lives.asked("waits"), 1);
+}
+
+TEST(Runs, a_stream_that_breaks_in_mid_answer_is_made_anew_since_nobody_has_seen_it) {
+  const Lives lives;
+  lives.provider.script(
+      R"([{"match": {"body_contains": "cut", "times": 1}, "answer": {"stream": [{"say": "hel"}, {"say": "lo"}, {"close": "rst"}]}},
+          {"match": {"body_contains": "busy", "times": 1}, "answer": {"stream": [{"say": "hel"}, {"error": 529}]}},
+          {"match": {"body_contains": "always"}, "answer": {"stream": [{"say": "hel"}, {"close": "rst"}]}}])");
+  const auto streamed = [&](const std::string& words) {
+    const Response accepted =
+        http("POST", lives.url(kRuns), Json{{"path", kChat}, {"body", Json::parse(chat_saying(words, true))}}.dump());
+    EXPECT_EQ(accepted.status, 202) << accepted.body;
+    return lives.over(Json::parse(accepted.body).at("id"));
+  };
+  for (const std::string words : {"cut", "busy"}) {
+    SCOPED_TRACE(words);
+    const Json run = streamed(words);
+    EXPECT_EQ(run.at("state"), "succeeded") << run;
+    ASSERT_EQ(run.at("attempts").size(), 2u) << run;
+    EXPECT_EQ(run.at("attempts")[1].at("class"), "none");
+    const Response whole = http_get(lives.url(run.at("links").at("result").get<std::string>()));
+    EXPECT_EQ(whole.status, 200);
+    EXPECT_TRUE(whole.body.ends_with("data: [DONE]\n\n")) << whole.body;
+    EXPECT_EQ(whole.body.find("\"hel\""), std::string::npos) << "of the broken one nothing is left: " << whole.body;
+  }
+  EXPECT_EQ(lives.number("SELECT count(*) FROM attempts WHERE possibly_billed = 1 AND class = 'network'"), 1);
+  const Json given_up = streamed("always");
+  EXPECT_EQ(given_up.at("state"), "dead") << given_up;
+  EXPECT_EQ(lives.asked("always"), 6) << "runs.max_attempts";
+  EXPECT_EQ(lives.number("SELECT count(*) FROM dead_letters WHERE state = 0"), 1);
+}
+
+TEST(Runs, a_stream_that_somebody_has_seen_is_not_made_anew) {
+  const Lives lives;
+  lives.provider.script(
+      R"([{"match": {"body_contains": "cut", "times": 1}, "answer": {"stream": [{"say": "hel"}, {"hold": "door"}, {"close": "rst"}]}}])");
+  const std::string body = chat_saying("cut", true);
+  const Response accepted = http(
+      "POST",
+      lives.url(kRuns),
+      R"({"path":")" + kChat + R"(","key":"k","headers":{"Content-Type":"application/json"},"body":)" + body + "}");
+  ASSERT_EQ(accepted.status, 202) << accepted.body;
+  lives.provider.wait("held=1");
+  RawClient reader{lives.callgate->data_port()};
+  reader.send(request_text("POST", kChat, body, {{"Idempotency-Key", "k"}}));
+  Response had = reader.read_head();
+  ASSERT_TRUE(reader.read_until(had, "hel")) << had.body;
+  lives.provider.release("door");
+  const Json run = lives.over(Json::parse(accepted.body).at("id"));
+  EXPECT_EQ(run.at("state"), "dead") << run;
+  EXPECT_EQ(lives.asked("cut"), 1) << "he would have had two halves";
+}
+
+TEST(Runs, a_run_s_answer_stands_in_its_json_byte_for_byte_and_what_it_used_is_counted_however_it_ends) {
+  const Lives lives;
+  const std::string odd = R"({"id":12345678901234567890123,"x": 1.10e2,  "b":[1, 2],"a":"\u00e9"})";
+  lives.provider.script(R"([{"match": {"body_contains": "odd"}, "answer": {"body": )" + Json(odd).dump() +
+                        R"(, "headers": {"Content-Type": "application/json"}}},
+          {"match": {"body_contains": "stream"}, "answer": {"stream": [{"say": "hello there"}, {"hang": true}]}}])");
+  // What is no answer of a chat is passed on all the same where the endpoint is not understood.
+  const Response accepted =
+      http("POST", lives.url(kRuns), Json{{"path", "/openai/v1/odd"}, {"body", {{"say", "odd"}}}}.dump());
+  ASSERT_EQ(accepted.status, 202) << accepted.body;
+  const std::string id = Json::parse(accepted.body).at("id");
+  EXPECT_EQ(lives.over(id).at("state"), "succeeded");
+  const std::string told = http_get(lives.url(kRuns + "/" + id)).body;
+  EXPECT_NE(told.find("\"body\":" + odd), std::string::npos) << told;
+  EXPECT_EQ(Json::parse(told).at("id"), id);
+
+  const Response stream = http(
+      "POST", lives.url(kRuns), Json{{"path", kChat}, {"body", Json::parse(chat_saying("stream", true))}}.dump());
+  const std::string left = Json::parse(stream.body).at("id");
+  ASSERT_TRUE(eventually([&] { return lives.asked("stream") == 1; }));
+  EXPECT_EQ(lives.cancel(left).status, 200);
+  const Json run = lives.run(left);
+  EXPECT_EQ(run.at("state"), "cancelled") << run;
+  ASSERT_EQ(run.at("attempts").size(), 1u) << run;
+  // As of a live call that was left: what is known of it, and that it may have been billed.
+  EXPECT_EQ(lives.number("SELECT possibly_billed FROM attempts WHERE call_id = '" +
+                         run.at("call_id").get<std::string>() + "'"),
+            1);
+  EXPECT_GT(lives.number("SELECT charged_nano FROM attempts WHERE call_id = '" +
+                         run.at("call_id").get<std::string>() + "'"),
+            0);
 }
 
 TEST(Runs, F47_every_accepted_id_ends_once_whatever_is_killed) {

@@ -323,6 +323,17 @@ TEST(ConfigWebhooks, go_to_plain_hosts_only_and_signed) {
     ASSERT_EQ(loaded.problems.size(), 1U) << bad;
     EXPECT_TRUE(loaded.problems[0].message.starts_with("must be host names without scheme, port or *")) << bad;
   }
+  const Loaded inside = parse("webhooks: {allow_private_hosts: [Hooks.Jobs.svc], secret: {env: S}}\n", overrides);
+  EXPECT_EQ(problems_of(inside), "");
+  EXPECT_EQ(inside.config.webhooks.allow_private_hosts, std::vector<std::string>{"hooks.jobs.svc"});
+  EXPECT_NE(problems_of(parse("webhooks: {allow_private_hosts: [a]}\n")).find("needs webhooks.secret"),
+            std::string::npos);
+  // What is looked at is what a name resolves to.
+  for (const std::string bad : {"10.0.0.1", "localhost", "169.254.169.254", "\"*.svc\"", "\"http://a\""}) {
+    const Loaded loaded = parse("webhooks: {secret: {env: S}, allow_private_hosts: [" + bad + "]}\n", overrides);
+    ASSERT_EQ(loaded.problems.size(), 1U) << bad;
+    EXPECT_TRUE(loaded.problems[0].message.starts_with("must be host names, no address")) << bad;
+  }
 }
 
 }  // namespace

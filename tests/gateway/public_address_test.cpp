@@ -16,6 +16,41 @@ bool is_public(const std::string& text) {
   return gateway::is_public(std::span{bytes}.first(six ? 16 : 4));
 }
 
+bool is_inside(const std::string& text) {
+  std::array<std::uint8_t, 16> bytes{};
+  const bool six = text.find(':') != std::string::npos;
+  EXPECT_EQ(inet_pton(six ? AF_INET6 : AF_INET, text.c_str(), bytes.data()), 1) << text;
+  return gateway::is_inside(std::span{bytes}.first(six ? 16 : 4));
+}
+
+TEST(PublicAddress, is_inside_where_a_cluster_has_its_services_and_never_where_a_cloud_has_its_metadata) {
+  for (const char* text : {"10.96.0.1",
+                           "172.16.0.1",
+                           "172.31.255.255",
+                           "192.168.1.1",
+                           "100.64.0.1",
+                           "fd00::1",
+                           "fc00::1",
+                           "::ffff:10.0.0.1"})
+    EXPECT_TRUE(is_inside(text)) << text;
+  for (const char* text : {"169.254.169.254",
+                           "169.254.0.1",
+                           "fd00:ec2::254",
+                           "::ffff:169.254.169.254",
+                           "100.100.100.200",
+                           "192.0.0.192",
+                           "168.63.129.16",
+                           "127.0.0.1",
+                           "::1",
+                           "fe80::1",
+                           "0.0.0.0",
+                           "224.0.0.1",
+                           "8.8.8.8",
+                           "2606:4700::1111"})
+    EXPECT_FALSE(is_inside(text)) << text;
+  EXPECT_FALSE(gateway::is_inside({}));
+}
+
 TEST(PublicAddress, is_one_that_anybody_can_reach) {
   for (const char* text :
        {"1.1.1.1",          "8.8.8.8",         "9.255.255.255",   "11.0.0.0",        "100.63.255.255",

@@ -155,6 +155,23 @@ TEST_F(WebhookSenderTest, looks_at_the_address_that_a_name_resolves_to) {
   EXPECT_EQ(peer.accepted(), 1);
 }
 
+// Goal: naming a private host opens private addresses, not this machine.
+TEST_F(WebhookSenderTest, a_private_host_that_resolves_to_loopback_is_not_told) {
+  raw::Peer peer{always(kHello)};
+  auto options = std::make_shared<WebhookOptions>();
+  options->allow_private_hosts = {"hook.localhost"};
+  options->connect_timeout = kPatience;
+  Webhook webhook;
+  webhook.url = "http://hook.localhost:" + port_of(peer.url());
+  webhook.body = "{}";
+  webhook.options = options;
+  WebhookResult result;
+  run(send_into(std::move(webhook), result, Clock::now() + kPatience));
+  EXPECT_EQ(result.telling, Telling::GiveUp);
+  EXPECT_EQ(result.why, kAddressRefused);
+  EXPECT_EQ(peer.accepted(), 0);
+}
+
 TEST_F(WebhookSenderTest, uses_no_proxy_where_the_address_counts) {
   raw::Peer proxy{always(kHello)};
   ::setenv("https_proxy", proxy.url().c_str(), 1);
@@ -286,6 +303,25 @@ TEST(WebhookTarget, is_read_strictly) {
   }
   EXPECT_FALSE(webhook_target("https://hooks.example.com/" + std::string(2'048, 'x'), allow));
   EXPECT_FALSE(webhook_target("https://hooks.example.com/", {}));
+}
+
+TEST(WebhookTarget, a_private_host_is_named_whole_and_may_be_told_by_http_and_inside) {
+  const std::vector<std::string> inside{"hooks.jobs.svc.cluster.local"};
+  for (const char* url : {"http://hooks.jobs.svc.cluster.local:8080/x", "https://HOOKS.jobs.svc.cluster.local/x"}) {
+    const auto target = webhook_target(url, {}, inside);
+    ASSERT_TRUE(target) << target.error();
+    EXPECT_EQ(target->addresses, AddressPolicy::Inside);
+  }
+  for (const char* url : {"http://other.jobs.svc.cluster.local/",
+                          "http://a.hooks.jobs.svc.cluster.local/",
+                          "http://10.0.0.1/",
+                          "http://169.254.169.254/"})
+    EXPECT_FALSE(webhook_target(url, {}, inside)) << url;
+  // An address is not looked at, so that none can be named; and what leads to this machine stays as it is.
+  EXPECT_FALSE(webhook_target("http://10.0.0.1/", {}, {"10.0.0.1"}));
+  const auto here = webhook_target("https://localhost/", {"localhost"}, {"localhost"});
+  ASSERT_TRUE(here);
+  EXPECT_EQ(here->addresses, AddressPolicy::Any);
 }
 
 TEST(WebhookTarget, is_allowed_by_entries_that_can_be_understood) {

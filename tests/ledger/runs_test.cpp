@@ -33,6 +33,15 @@ class RunsTest : public OwedTest {
   std::vector<ledger::WebhookRow> due() {
     return asked<std::vector<ledger::WebhookRow>>([&](Books& books) { return books.webhooks_due(now(), 10); });
   }
+  /// As a call that is played for that run leaves it, while the provider has not answered.
+  void begin_attempt(int scope, int call) {
+    ledger::ClaimAsk ask = asking(scope, clock_, call);
+    ask.rerun = true;
+    const ledger::ClaimAnswer::Kind kind = claimed(*store_, ask).kind;
+    ASSERT_TRUE(kind == ledger::ClaimAnswer::Kind::Ours || kind == ledger::ClaimAnswer::Kind::Unknown);
+    const CallRecord record = store_test::call(call);
+    ASSERT_EQ(begun(*store_, opening(record)), Written::Committed);
+  }
   std::int64_t events() { return number(path_, "SELECT count(*) FROM events WHERE type = 'run.ended'"); }
 };
 
@@ -213,6 +222,64 @@ TEST_F(RunsTest, F41_a_late_owners_result_is_refused_and_the_rest_of_its_call_is
   EXPECT_EQ(events(), 1);
 }
 
+TEST_F(RunsTest, beyond_the_bounds_nothing_is_taken_and_what_is_there_stays) {
+  const auto accept_within = [&](const ledger::NewRun& run, ledger::RunBounds bounds) {
+    Told<RunAnswer> told;
+    store_->accept_run(run, told.teller(), bounds);
+    return told.wait().value_or(RunAnswer{}).kind;
+  };
+  ledger::RunBounds two;
+  two.open = 2;
+  EXPECT_EQ(accept_within(new_run(1, 1), two), Kind::Accepted);
+  EXPECT_EQ(accept_within(new_run(2, 2), two), Kind::Accepted);
+  EXPECT_EQ(accept_within(new_run(3, 3), two), Kind::TooMany);
+  EXPECT_EQ(accept_within(new_run(4, 1), two), Kind::Same) << "the same run is no further one";
+  EXPECT_EQ(store_->figures().runs_open, 2U);
+  const auto bytes = static_cast<std::int64_t>(store_->figures().runs_bytes);
+  EXPECT_GT(bytes, 0);
+  reopen();
+  ASSERT_EQ(take(id_of(1)).fence, 1);
+  EXPECT_EQ(store_->figures().runs_open, 2U) << "a running one is open, too, and a restart counts anew";
+  EXPECT_EQ(static_cast<std::int64_t>(store_->figures().runs_bytes), bytes);
+  ledger::RunBounds full;
+  full.bytes = bytes;
+  EXPECT_EQ(accept_within(new_run(3, 3), full), Kind::TooMuch);
+  ASSERT_TRUE(end_run(outcome(id_of(1), 1, RunState::Dead), letter(1)));
+  EXPECT_EQ(store_->figures().runs_open, 1U);
+  EXPECT_EQ(accept_within(new_run(3, 3), two), Kind::Accepted);
+  // A retry by hand has to fit as well.
+  Told<std::optional<RunState>> told;
+  store_->retry_run(id_of(1), "acme", act("run.retry"), told.teller(), two);
+  EXPECT_EQ(told.wait().value_or(std::nullopt), RunState::Dead);
+  EXPECT_EQ(cancel(id_of(2)), RunState::Cancelled);
+  Told<std::optional<RunState>> again;
+  store_->retry_run(id_of(1), "acme", act("run.retry"), again.teller(), two);
+  EXPECT_EQ(again.wait().value_or(std::nullopt), RunState::Queued);
+  EXPECT_EQ(store_->figures().runs_open, 2U);
+  EXPECT_EQ(number(path_, "SELECT count(*) FROM audit WHERE act = 'run.retry'"), 1);
+  EXPECT_EQ(cancel(id_of(1)), RunState::Cancelled);
+  EXPECT_EQ(cancel(id_of(3)), RunState::Cancelled);
+  EXPECT_EQ(store_->figures().runs_open, 0U);
+  EXPECT_EQ(store_->figures().runs_bytes, 0U);
+}
+
+TEST_F(RunsTest, lists_what_was_accepted_since_and_finds_a_run_s_own_letter) {
+  for (int number = 1; number <= 3; ++number) ASSERT_EQ(accept(new_run(number, number)).kind, Kind::Accepted);
+  ledger::RunsAsk ask;
+  ask.since_ms = new_run(2, 2).created_ms;
+  const auto found = asked<std::vector<ledger::RunLine>>([&](Books& books) { return books.runs(ask); });
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].id, id_of(3));
+  EXPECT_EQ(found[1].id, id_of(2));
+  ASSERT_EQ(take(id_of(2)).fence, 1);
+  ASSERT_TRUE(end_run(outcome(id_of(2), 1, RunState::Dead), letter(2)));
+  ledger::LettersAsk of;
+  of.of_run = id_of(2);
+  EXPECT_EQ(letters(of).size(), 1U);
+  of.of_run = id_of(3);
+  EXPECT_EQ(letters(of).size(), 0U);
+}
+
 TEST_F(RunsTest, a_lease_that_is_renewed_is_not_swept) {
   ASSERT_EQ(accept(new_run(1, 1)).kind, Kind::Accepted);
   ASSERT_EQ(take(id_of(1)).fence, 1);
@@ -249,14 +316,27 @@ TEST_F(RunsTest, F41_a_stop_of_some_seconds_is_seen_as_one_however_short_the_lea
   EXPECT_EQ(run_of(id_of(1)).state, "running");
 }
 
-TEST_F(RunsTest, what_a_killed_process_held_is_queued_again_and_counted) {
+TEST_F(RunsTest, what_a_killed_process_held_is_queued_again_and_counted_where_an_attempt_was_begun) {
   ASSERT_EQ(accept(new_run(1, 1)).kind, Kind::Accepted);
   for (int crash = 0; crash < 3; ++crash) {
     const TakenRun taken = take(id_of(1));
     ASSERT_TRUE(taken.taken);
     EXPECT_EQ(taken.fence, crash + 1);
     EXPECT_EQ(taken.crashes, crash);
+    begin_attempt(1, 100 + crash);
     reopen();
+    EXPECT_EQ(run_of(id_of(1)).state, "queued");
+  }
+  // It only waited: with a claim and without one, though the last one's attempts are still there.
+  for (const bool with_claim : {false, true}) {
+    ASSERT_TRUE(take(id_of(1)).taken);
+    if (with_claim) {
+      ledger::ClaimAsk ask = asking(1, clock_, 200);
+      ask.rerun = true;
+      (void)claimed(*store_, ask);
+    }
+    reopen();
+    EXPECT_EQ(run_of(id_of(1)).crashes, 3);
     EXPECT_EQ(run_of(id_of(1)).state, "queued");
   }
   const TakenRun last = take(id_of(1));
@@ -542,6 +622,7 @@ TEST_F(RunsTest, random_acts_end_as_a_small_model_says) {
     std::int64_t fence = 0;
     int crashes = 0;
     bool letter = false;
+    int begun = 0;  // The call whose attempt was, since it was taken.
   };
   std::map<int, Model> models;
   std::uint64_t late = 0;
@@ -571,6 +652,8 @@ TEST_F(RunsTest, random_acts_end_as_a_small_model_says) {
         model.state = RunState::Running;
         EXPECT_EQ(taken.fence, model.fence);
         EXPECT_EQ(taken.crashes, model.crashes);
+        model.begun = roll(2) == 0 ? ++call : 0;
+        if (model.begun > 0) begin_attempt(scope, model.begun);
         break;
       }
       case 3:
@@ -593,6 +676,8 @@ TEST_F(RunsTest, random_acts_end_as_a_small_model_says) {
           break;
         }
         model.state = to;
+        // As the end of its call does.
+        if (model.begun > 0) store_->forget_claim(digest(scope), id_of(model.begun));
         if (ledger::is_over(to)) ++ends;
         break;
       }
@@ -627,7 +712,7 @@ TEST_F(RunsTest, random_acts_end_as_a_small_model_says) {
         for (auto& [number, one] : models) {
           if (one.state != RunState::Running) continue;
           one.state = RunState::Queued;
-          ++one.crashes;
+          if (one.begun > 0) ++one.crashes;
         }
       }
     }
