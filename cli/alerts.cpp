@@ -15,10 +15,22 @@ namespace {
 using gateway::QueueContract;
 using std::chrono::milliseconds;
 
-// A step is more than so many letters in a quarter of an hour, and so many times as many as on the day before.
-constexpr int kArrivalsFloor = 5;
-constexpr double kStepFactor = 4;
+/// A step is more than so many letters in a quarter of an hour, and so many times as many as on the day before.
+struct Step {
+  double floor = 5;
+  double factor = 4;
+};
+/// Of a contract that can say it.
+template <typename Contract>
+Step step_of(const Contract& queue) {
+  if constexpr (requires { queue.alerts.step_factor; }) {
+    return {static_cast<double>(queue.alerts.arrivals_floor), queue.alerts.step_factor};
+  } else {
+    return {};
+  }
+}
 
+constexpr double kMostBad = 5;          // Runs in six hours that may end badly, whatever their share.
 constexpr double kNearExpiry = 0.8;     // Of the time for which a letter is kept.
 constexpr double kBucketsEnd = 86'400;  // The last bound of callgate_run_duration_seconds.
 
@@ -156,8 +168,7 @@ class Writer {
     const std::string bad = increase("callgate_runs_ended_total", "[6h]", R"(state=~"failed|dead")");
     const std::string all = increase("callgate_runs_ended_total", "[6h]", R"(state=~"succeeded|failed|dead")");
     add({"CallgateQueueSuccessRatio",
-         bad + " / " + all + " > " + number(1 - *queue_.slo.success_ratio) + " and " + bad + " > " +
-             number(kArrivalsFloor),
+         bad + " / " + all + " > " + number(1 - *queue_.slo.success_ratio) + " and " + bad + " > " + number(kMostBad),
          "15m",
          "ticket",
          "{{ $value | humanizePercentage }} of the runs of " + name() + " end badly",
@@ -182,15 +193,16 @@ class Writer {
          609});
   }
   void arrivals() {
+    const Step step = step_of(queue_);
     const std::string now = increase("callgate_dead_letters_arrived_total", "[15m]");
     // `unless … <=` fires without a day before, too.
     add({"CallgateQueueDeadLetterArrivalsStep",
-         now + " > " + number(kArrivalsFloor) + " unless " + now + " <= " + number(kStepFactor) + " * " +
+         now + " > " + number(step.floor) + " unless " + now + " <= " + number(step.factor) + " * " +
              increase("callgate_dead_letters_arrived_total", "[1d] offset 15m") + " / 96",
          "",
          "page",
          R"({{ printf "%.0f" $value }} dead letters of )" + name() + " in 15 minutes",
-         "More than " + number(kArrivalsFloor) + ", and more than " + number(kStepFactor) +
+         "More than " + number(step.floor) + ", and more than " + number(step.factor) +
              " times what came in a quarter of an hour on the day before: something new fails for good.",
          701});
   }

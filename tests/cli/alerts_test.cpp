@@ -148,6 +148,22 @@ TEST_F(Alerts, fire_when_a_contract_is_broken_and_not_before) {
   EXPECT_EQ(promtool("test rules", file("cases.yaml", cases.str())), "") << said.out;
 }
 
+TEST_F(Alerts, wake_at_the_step_that_the_contract_says) {
+  const auto say = [](auto& queue) {
+    if constexpr (requires { queue.alerts.step_factor; }) {
+      queue.alerts.arrivals_floor = 9;
+      queue.alerts.step_factor = 2.5;
+    }
+    return requires { queue.alerts.step_factor; };
+  };
+  gateway::QueueContract queue;
+  queue.name = "invoices";
+  const bool said = say(queue);
+  const std::string text = cli::alert_rules(std::vector{queue}, 24h);
+  EXPECT_NE(text.find(said ? "[15m])) > 9 unless" : "[15m])) > 5 unless"), std::string::npos) << text;
+  EXPECT_NE(text.find(said ? " <= 2.5 * sum" : " <= 4 * sum"), std::string::npos) << text;
+}
+
 TEST_F(Alerts, without_contracts_are_an_empty_file_of_rules) {
   const Said said = alerts("{}\n");
   EXPECT_EQ(said.code, 0);

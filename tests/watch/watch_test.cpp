@@ -306,7 +306,7 @@ class WatchLive : public testing::Test {
             "  near: {budget: {daily_usd: \"1\", warn_at: 0.001}}\n  mail: {}\n"
             "store: {path: calls.db, payloads: plain}\n"
             "retry: {base: 20ms, bulk: {attempts: 3}, interactive: {attempts: 3}}\n"
-            "breaker: {min_calls: 100000}\n"
+            "breaker: {min_calls: 100000, open_for: 1s}\n"
             "webhooks: {allow_hosts: [127.0.0.1], secret: {env: HOOK_SECRET}}\n"
             "queues:\n  invoices:\n    owner: {team: billing, contact: \"#billing\"}\n"
             "    slo: {oldest_wait: 5m, success_ratio: 0.99, complete_within: 30m}\n"
