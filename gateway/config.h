@@ -248,9 +248,9 @@ struct Config {
   QueueContract other_queues{};         // Of queues without a contract: what `runs` and `retry` say.
 
   struct Webhooks {
-    std::vector<std::string> allow_hosts{};  // In small letters.
+    std::vector<std::string> allow_hosts{};          // In small letters.
     std::vector<std::string> allow_private_hosts{};  // Likewise.
-    SecretSource secret{};                   // read_webhook_secrets() reads it (config_files.h).
+    SecretSource secret{};                           // read_webhook_secrets() reads it (config_files.h).
     bool operator==(const Webhooks&) const = default;
   } webhooks{};
 
