@@ -3,11 +3,10 @@
 #include "gateway/once.h"
 
 #include <gtest/gtest.h>
-
 #include <sys/wait.h>
 #include <unistd.h>
-#include <array>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
