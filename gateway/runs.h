@@ -10,7 +10,8 @@
 //   tell       webhooks
 //
 // A run whose process dies is found at the next start and made again; whoever was stopped for longer than a lease and
-// wakes up late is refused by the fence. A run that was found open at three starts is not begun a fourth time.
+// wakes up late is refused by the fence. A run that was found open at three starts, each time with an attempt begun,
+// is not begun a fourth time.
 
 #include <cstdint>
 #include <functional>

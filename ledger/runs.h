@@ -68,7 +68,7 @@ struct WaitingRun {
   std::int64_t created_ms = 0, not_before_ms = 0;
   std::optional<std::int64_t> deadline_ms{};
   int starts = 0;   // Times it was taken.
-  int crashes = 0;  // Times it was found open at a start of the process.
+  int crashes = 0;  // Times it was found open at a start of the process, with an attempt begun.
 };
 
 struct TakenRun {

@@ -857,8 +857,8 @@ TEST(Runs, one_that_only_waited_at_three_kills_is_no_suspect) {
 TEST(Runs, a_stream_that_breaks_in_mid_answer_is_made_anew_since_nobody_has_seen_it) {
   const Lives lives;
   lives.provider.script(
-      R"([{"match": {"body_contains": "cut", "times": 1}, "answer": {"stream": [{"say": "hel"}, {"say": "lo"}, {"close": "rst"}]}},
-          {"match": {"body_contains": "busy", "times": 1}, "answer": {"stream": [{"say": "hel"}, {"error": 529}]}},
+      R"([{"match": {"body_contains": "cut", "times": 1}, "answer": {"stream": [{"say": "half"}, {"say": "way"}, {"close": "rst"}]}},
+          {"match": {"body_contains": "busy", "times": 1}, "answer": {"stream": [{"say": "half"}, {"error": 529}]}},
           {"match": {"body_contains": "always"}, "answer": {"stream": [{"say": "hel"}, {"close": "rst"}]}}])");
   const auto streamed = [&](const std::string& words) {
     const Response accepted =
@@ -875,7 +875,7 @@ TEST(Runs, a_stream_that_breaks_in_mid_answer_is_made_anew_since_nobody_has_seen
     const Response whole = http_get(lives.url(run.at("links").at("result").get<std::string>()));
     EXPECT_EQ(whole.status, 200);
     EXPECT_TRUE(whole.body.ends_with("data: [DONE]\n\n")) << whole.body;
-    EXPECT_EQ(whole.body.find("\"hel\""), std::string::npos) << "of the broken one nothing is left: " << whole.body;
+    EXPECT_EQ(whole.body.find("\"half\""), std::string::npos) << "of the broken one nothing is left: " << whole.body;
   }
   EXPECT_EQ(lives.number("SELECT count(*) FROM attempts WHERE possibly_billed = 1 AND class = 'network'"), 1);
   const Json given_up = streamed("always");

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -60,6 +61,8 @@ void play(Metrics& metrics, const CallRecord& record) {
 /// Every way in which a number can move, once.
 void work_everything(Metrics& metrics) {
   metrics.run_accepted("invoices", true);
+  metrics.run_refused("invoices", "max_open");
+  metrics.paused(std::array{std::string{"invoices"}});
   metrics.run_began("invoices", std::chrono::milliseconds{20});
   metrics.run_ended("invoices", ledger::RunState::Dead, "auth");
   metrics.run_took("invoices", std::chrono::milliseconds{500});

@@ -264,19 +264,30 @@ TEST_F(RunsTest, beyond_the_bounds_nothing_is_taken_and_what_is_there_stays) {
 }
 
 TEST_F(RunsTest, lists_what_was_accepted_since_and_finds_a_run_s_own_letter) {
-  for (int number = 1; number <= 3; ++number) ASSERT_EQ(accept(new_run(number, number)).kind, Kind::Accepted);
+  // As ids are: of the moment of their acceptance.
+  const auto at = [](int number) { return kNoon + std::chrono::seconds{number}; };
+  const auto ms = [&](int number) {
+    return std::chrono::floor<std::chrono::milliseconds>(at(number).time_since_epoch()).count();
+  };
+  for (int number = 1; number <= 3; ++number) {
+    ledger::NewRun run = new_run(number, number);
+    run.id = id_of(number, at(number));
+    run.created_ms = ms(number);
+    ASSERT_EQ(accept(run).kind, Kind::Accepted);
+  }
   ledger::RunsAsk ask;
-  ask.since_ms = new_run(2, 2).created_ms;
+  ask.since_ms = ms(2);
   const auto found = asked<std::vector<ledger::RunLine>>([&](Books& books) { return books.runs(ask); });
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].id, id_of(3));
-  EXPECT_EQ(found[1].id, id_of(2));
-  ASSERT_EQ(take(id_of(2)).fence, 1);
-  ASSERT_TRUE(end_run(outcome(id_of(2), 1, RunState::Dead), letter(2)));
+  EXPECT_EQ(found[0].id, id_of(3, at(3)));
+  EXPECT_EQ(found[1].id, id_of(2, at(2)));
+  const std::string second = id_of(2, at(2));
+  ASSERT_EQ(take(second).fence, 1);
+  ASSERT_TRUE(end_run(outcome(second, 1, RunState::Dead), letter(2)));
   ledger::LettersAsk of;
-  of.of_run = id_of(2);
+  of.of_run = second;
   EXPECT_EQ(letters(of).size(), 1U);
-  of.of_run = id_of(3);
+  of.of_run = id_of(3, at(3));
   EXPECT_EQ(letters(of).size(), 0U);
 }
 
