@@ -56,13 +56,13 @@ struct Span {
 };
 
 /// Where an upstream is.
-struct Place {
+struct UpstreamPlace {
   std::string provider{};  // gen_ai.provider.name
   std::string address{};
   int port = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const UpstreamPlace&) const = default;
 };
-using Places = std::map<std::string, Place, std::less<>>;
+using Places = std::map<std::string, UpstreamPlace, std::less<>>;
 
 /// The call's span first; none if it has no trace. Times are made to follow each other, whatever the clock did.
 [[nodiscard]] std::vector<Span> spans_of(const CallRecord& record, const Places& places);

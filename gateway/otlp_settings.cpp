@@ -47,8 +47,8 @@ std::string_view well_known(std::string_view provider) {
   return found == std::end(kNames) ? provider : found->second;
 }
 
-Place place_of(const UpstreamConfig& upstream) {
-  Place place;
+UpstreamPlace place_of(const UpstreamConfig& upstream) {
+  UpstreamPlace place;
   const auto url = read_url(upstream.url);
   if (url) {
     place.address = url->host;

@@ -28,6 +28,7 @@ class TraceExporter::Worker {
 
   void aim(std::optional<OtlpTarget> target) {
     const std::scoped_lock lock{mutex_};
+    if (target_ ? target && *target == *target_ : !target) return;
     target_ = target ? std::make_shared<const OtlpTarget>(std::move(*target)) : nullptr;
     // A batch that waits for its next try is tried where it goes now.
     aimed_ += 1;

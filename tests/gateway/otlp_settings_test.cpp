@@ -47,10 +47,10 @@ TEST(OtlpSettings, are_off_unless_somebody_says_where_to) {
                        {"service.instance.id", "i-1"},
                        {"k8s.pod.name", "p-0"},
                        {"k8s.namespace.name", "ns"}}));
-  EXPECT_EQ(target->places.at("openai"), (Place{"openai", "api.openai.com", 443}));
+  EXPECT_EQ(target->places.at("openai"), (UpstreamPlace{"openai", "api.openai.com", 443}));
   EXPECT_EQ(target->places.at("gemini").provider, "gcp.gemini");
   EXPECT_EQ(target->places.at("groq").address, "api.groq.com");
-  EXPECT_EQ(target->places.at("ollama"), (Place{"ollama", "127.0.0.1", 11434}));
+  EXPECT_EQ(target->places.at("ollama"), (UpstreamPlace{"ollama", "127.0.0.1", 11434}));
 
   const Loaded whole = loaded("tracing: {otlp_url: \"http://c:4318\", otlp_traces_url: \"https://d/x/y\"}\n", {});
   EXPECT_EQ(otlp_target(whole.config, {}, "i")->url, "https://d/x/y");

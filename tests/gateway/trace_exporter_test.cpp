@@ -221,6 +221,10 @@ TEST(TraceExporter, goes_to_a_new_target_without_waiting_for_the_old_ones_next_t
   exporter.ended(call(1));
   ASSERT_TRUE(support::eventually([&] { return tries(exporter, Exported::Again) == 1; }));
   exporter.aim(target());
+  EXPECT_EQ(tries(exporter, Exported::Again), 1U) << "it is the same";
+  gateway::OtlpTarget other = target();
+  other.url = "http://other/v1/traces";
+  exporter.aim(other);
   EXPECT_TRUE(support::eventually([&] { return exporter.figures().spans == 2; }));
 }
 
