@@ -72,7 +72,7 @@ struct Collector {
   }
   [[nodiscard]] std::string everything() const {
     std::string all;
-    for (const Json& request : server.seen().at("requests")) all += body_of(request);
+    for (const Json& request : server.seen()) all += body_of(request);
     return all;
   }
   static std::string body_of(const Json& request) {
@@ -80,7 +80,7 @@ struct Collector {
   }
   [[nodiscard]] std::vector<Json> spans() const {
     std::vector<Json> spans;
-    for (const Json& request : server.seen().at("requests")) {
+    for (const Json& request : server.seen()) {
       for (const Json& resource : Json::parse(body_of(request)).at("resourceSpans")) {
         for (const Json& scope : resource.at("scopeSpans")) {
           for (const Json& span : scope.at("spans")) spans.push_back(span);
@@ -134,7 +134,7 @@ TEST(Tracing, continues_the_callers_trace_through_each_attempt) {
 
   std::int64_t last = nanos(call, "startTimeUnixNano");
   EXPECT_GE(last, before - 1'000'000'000);
-  const Json requests = house.provider.seen().at("requests");
+  const Json requests = house.provider.seen();
   ASSERT_EQ(requests.size(), 2U);
   for (std::size_t i = 1; i < 3; ++i) {
     const Json& attempt = spans[i];
@@ -175,7 +175,7 @@ TEST(Tracing, passes_a_callers_headers_unchanged_where_it_does_not_propagate) {
     EXPECT_EQ(house.chat(support::kUnary, kHeaders).status, 200);
     EXPECT_EQ(house.chat(support::kUnary, {{"traceparent", kTraceparent}}).status, 200);
     EXPECT_EQ(house.chat().status, 200);
-    const Json requests = house.provider.seen().at("requests");
+    const Json requests = house.provider.seen();
     ASSERT_EQ(requests.size(), 3U);
     EXPECT_EQ(header_of(requests[0], "TraceParent"), "00-NONSENSE");
     EXPECT_EQ(header_of(requests[0], "tracestate"), "a=1,,b");
@@ -198,7 +198,7 @@ TEST(Tracing, keeps_nothing_of_a_trace_that_its_caller_does_not_sample) {
   EXPECT_EQ(house.chat(support::kUnary, {{"traceparent", kTraceparent}}).status, 200);
   const std::vector<Json> spans = collector.awaited(2);
   EXPECT_EQ(spans.size(), 2U);
-  const std::string sent = header_of(house.provider.seen().at("requests")[0], "traceparent");
+  const std::string sent = header_of(house.provider.seen()[0], "traceparent");
   EXPECT_TRUE(sent.starts_with("00-" + kTrace + "-")) << sent;
   EXPECT_TRUE(sent.ends_with("-00")) << sent;
 }
@@ -255,7 +255,7 @@ TEST(Tracing, is_set_up_by_the_variables_of_opentelemetry_and_changed_by_a_reloa
   };
   EXPECT_EQ(chat(), 200);
   EXPECT_EQ(collector.awaited(2).size(), 2U);
-  const Json request = collector.server.seen().at("requests")[0];
+  const Json request = collector.server.seen()[0];
   EXPECT_EQ(request.at("target"), "/v1/traces");
   EXPECT_EQ(header_of(request, "Content-Type"), "application/json");
   EXPECT_EQ(header_of(request, "Content-Encoding"), "gzip");
