@@ -506,7 +506,7 @@ constexpr Option kRunsListOptions[] = {
     {"--key", "KEY", "Only with this key."},
     {"--since", "TIME", "Accepted from then on: 2026-11-29T16:40Z, or 7d for that long ago."},
     {"--after", "RUN", "Only older ones than this run: the next page."},
-    {"--limit", "NUMBER", "At most so many, 1000 at the highest; 100 without it."},
+    {"--most", "NUMBER", "At most so many, 1000 at the highest; 100 without it."},
     kStore,
     kConfig,
     kSet,

@@ -37,7 +37,7 @@ std::vector<std::string> row_of(const Json& one) {
 /// A variable that was not set must not mean: all of them.
 std::optional<int> hollow(std::string_view command, const Arguments& arguments, Terminal& terminal) {
   for (const char* option :
-       {"--tenant", "--queue", "--state", "--run-id", "--key", "--since", "--after", "--limit"}) {
+       {"--tenant", "--queue", "--state", "--run-id", "--key", "--since", "--after", "--most"}) {
     if (arguments.has(option) && arguments.get(option).empty())
       return misuse(command, std::string{option} + " is empty; is a variable not set?", terminal);
   }
@@ -150,7 +150,7 @@ int runs_list(const Arguments& arguments, Terminal& terminal) {
                                       {"key", arguments.get("--key")},
                                       {"since", arguments.get("--since")},
                                       {"after", arguments.get("--after")},
-                                      {"most", arguments.get("--limit")}});
+                                      {"most", arguments.get("--most")}});
   const auto reply = ask_dead(kCommand, "GET", "/v1/runs" + query, arguments, terminal);
   if (!reply) return reply.error();
   const auto json = shallow<Json>(reply->body);

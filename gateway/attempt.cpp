@@ -11,6 +11,7 @@
 #include "gateway/answer_headers.h"
 #include "gateway/fault_point.h"
 #include "gateway/memo_key.h"
+#include "gateway/trace_context.h"
 #include "gateway/unknown_answers.h"
 
 namespace gateway {
@@ -251,7 +252,7 @@ std::string without_key(std::string_view query) {
   return kept;
 }
 
-Outbound outbound_for(const Call& call, const Way& way, const Admitted& admitted) {
+Outbound outbound_for(const Call& call, int number, const Way& way, const Admitted& admitted) {
   const Target& to = *way.to;
   Outbound out;
   out.method = call.request.method;
@@ -274,12 +275,16 @@ Outbound outbound_for(const Call& call, const Way& way, const Admitted& admitted
   }
   out.target = path + query;
 
-  out.headers.reserve(call.request.headers.size() + 2);
+  // Else whatever the caller sent goes on as it is.
+  const bool traced = call.trace && to.config.propagate_trace;
+  out.headers.reserve(call.request.headers.size() + 4);
   for (const classifier::Header& header : call.request.headers) {
     if (call.endpoint.understood && same_name(header.name, "accept-encoding")) continue;
     if (admitted.key && is_key_header(header.name)) continue;
+    if (traced && is_trace_header(header.name)) continue;
     out.headers.push_back(header);
   }
+  if (traced) add_trace_headers(out.headers, *call.trace, number);
   if (admitted.key) {
     const classifier::KeyHeader where = to.dialect->key_header();
     out.headers.push_back({std::string{where.name}, std::string{where.scheme} + *admitted.key});
@@ -611,7 +616,7 @@ task<Attempt> try_once(const Call& call, int number, Admitted& admitted, Service
   t.attempt.row.upstream = way.to->config.name;
   t.attempt.row.credential = candidate.configured ? candidate.credential : std::string{kCallersKey};
   t.attempt.row.model = way.model;
-  Outbound out = outbound_for(call, way, admitted);
+  Outbound out = outbound_for(call, number, way, admitted);
   t.exchange = services.upstream.start(std::move(out), signal);
   fault_point(Step::Started);
 

@@ -705,6 +705,7 @@ CallRecord begin_record(const Call& call) {
   record.labels = call.labels;
   record.idempotency_key = call.idempotency_key;
   record.once = call.once;
+  record.trace = call.trace;
   record.bytes_in = call.bytes_in;
   return record;
 }

@@ -144,6 +144,7 @@ struct Call {
   std::shared_ptr<RunHold> run{};              // Null: somebody waits for it.
   std::optional<classifier::Edit> as_sent{};   // Makes the body again what the caller had sent.
   std::optional<budget::RetryPolicy> retry{};  // By its queue's contract, instead of its lane's.
+  std::shared_ptr<const ledger::CallTrace> trace{};  // Null: tracing is off.
   LiveCall* live = nullptr;                    // Where it is told how far it has come; may be null.
 };
 

@@ -17,6 +17,7 @@
 #include "gateway/config_files.h"
 #include "gateway/config_keys.h"
 #include "gateway/config_values.h"
+#include "gateway/otlp_settings.h"
 #include "gateway/config_yaml.h"
 #include "gateway/verdict_rules.h"
 
@@ -145,6 +146,8 @@ class Reader {
   void read_file(std::string_view text);
   void read_environment();
   void read_sets();
+  /// What OpenTelemetry's own variables say, where nothing else has.
+  void read_otel();
   Loaded finish();
 
  private:
@@ -193,6 +196,9 @@ class Reader {
   void check_path(const Path& path, const std::optional<JsonPath>& read);
   void load_payload_schema(QueueContract& queue);
   void check_webhooks(Config& config);
+  void check_tracing(const Config& config);
+  [[nodiscard]] std::string problem_of_otel(const Path& path, const std::string& text) const;
+  void take_otel(const Path& path, std::string text, const std::string& variable);
   void load_prices(Config& config);
 
   void add(Kind kind, const Place& place, const Path& path, std::string message);
@@ -1371,6 +1377,119 @@ void Reader::check_webhooks(Config& config) {
   }
 }
 
+void Reader::check_tracing(const Config& config) {
+  const Config::Tracing& tracing = config.tracing;
+  bool plain = false;
+  for (const auto& [key, text] :
+       {std::pair{"otlp_url", &tracing.otlp_url}, std::pair{"otlp_traces_url", &tracing.otlp_traces_url}}) {
+    if (text->empty()) continue;
+    const Path path{"tracing", key};
+    if (const auto url = read_url(*text))
+      plain = plain || (!url->https && !url->loopback);
+    else
+      add(Kind::Type, place_of(path), path, url.error());
+  }
+  if (const Path path{"tracing", "resource"}; !read_pairs(tracing.resource))
+    add(Kind::Type, place_of(path), path, "must be name=value, parted by commas and percent-encoded");
+  if (const Path path{"tracing", "ca_file"}; !tracing.ca_file.empty()) {
+    if (const std::string why = no_authorities_in(tracing.ca_file); !why.empty())
+      add(Kind::Reference, place_of(path), path, why);
+  }
+  const Path path{"tracing", "otlp_headers"};
+  if (!tracing.otlp_headers.given()) return;
+  if (const auto headers = read_otlp_headers(tracing.otlp_headers, overrides_.environment); !headers) {
+    add(Kind::Secret, place_of(path), path, headers.error());
+  } else if (tracing.otlp_headers.from == SecretSource::From::File && open_to_others(tracing.otlp_headers.name)) {
+    warn(Kind::Exposure, place_of(path), path, "is in a file that anybody can read; chmod 0640 it");
+  } else if (plain) {
+    warn(Kind::Exposure, place_of(path), path, "is sent without TLS, so others on the way can read it");
+  }
+}
+
+/// Empty: it can be used.
+std::string Reader::problem_of_otel(const Path& path, const std::string& text) const {
+  const std::string& key = path[1];
+  if (key == "otlp_url" || key == "otlp_traces_url") {
+    const auto url = read_url(text);
+    return url ? std::string{} : url.error();
+  }
+  if (key == "resource") return read_pairs(text) ? "" : "must be name=value, parted by commas and percent-encoded";
+  if (key == "ca_file") return no_authorities_in(text);
+  return {};
+}
+
+/// These variables are for many programs: what cannot be used stops none of them.
+void Reader::take_otel(const Path& path, std::string text, const std::string& variable) {
+  if (decisions_.contains(path)) return;
+  const Branch* branch = config_tree().find(path[0])->find(path[1]);
+  const auto value = read_value(*branch->key, {.text = text, .said = say(text), .untyped = true});
+  std::string problem = value ? problem_of_otel(path, text) : value.error().message;
+  if (problem.empty()) return decide(*branch->key, path, *value, {variable, 0, 0}, variable, false);
+  warn(Kind::Type, {variable, 0, 0}, path, "is not used: " + problem);
+}
+
+void Reader::read_otel() {
+  const auto given = [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = overrides_.environment.find(name);
+    if (found == overrides_.environment.end() || found->second.empty()) return std::nullopt;
+    return found->second;
+  };
+  /// The one for traces wins over that for all signals.
+  const auto first = [&](std::string_view name) -> std::pair<std::string, std::string> {
+    for (const std::string& full : {"OTEL_EXPORTER_OTLP_TRACES_" + std::string{name},
+                                    "OTEL_EXPORTER_OTLP_" + std::string{name}}) {
+      if (const auto text = given(full)) return {full, *text};
+    }
+    return {};
+  };
+  const auto take = [&](const char* key, std::string_view name, const char* unit = "") {
+    if (const auto [variable, text] = first(name); !variable.empty()) take_otel({"tracing", key}, text + unit, variable);
+  };
+  const Path base{"tracing", "otlp_url"};
+  const Path whole{"tracing", "otlp_traces_url"};
+  const bool disabled = lower(given("OTEL_SDK_DISABLED").value_or("")) == "true";
+  const std::string exporter = given("OTEL_TRACES_EXPORTER").value_or("otlp");
+  const auto [variable, url] = first("ENDPOINT");
+  const bool wanted = !disabled && exporter.find("otlp") != std::string::npos && !variable.empty();
+  if (wanted && !decisions_.contains(base) && !decisions_.contains(whole)) {
+    if (const auto [other, protocol] = first("PROTOCOL"); protocol == "grpc")
+      warn(Kind::Type, {other, 0, 0}, base, "is grpc, which callgate does not speak: " + variable + " is not used");
+    else
+      take_otel(variable.find("_TRACES_") == std::string::npos ? base : whole, url, variable);
+  }
+  if (const auto [name, text] = first("HEADERS"); !name.empty() && !decisions_.contains({"tracing", "otlp_headers"})) {
+    const Path path{"tracing", "otlp_headers"};
+    const SecretSource source{SecretSource::From::Environment, name};
+    const Value value{
+        .shown = "{env: " + name + "}", .text = name, .number = static_cast<std::int64_t>(source.from)};
+    if (const auto headers = read_otlp_headers(source, overrides_.environment))
+      decide(*config_tree().find(path[0])->find(path[1])->key, path, value, {name, 0, 0}, name, false);
+    else
+      warn(Kind::Secret, {name, 0, 0}, path, "is not used: it " + headers.error());
+  }
+  take("ca_file", "CERTIFICATE");
+  take("compression", "COMPRESSION");
+  take("timeout", "TIMEOUT", "ms");
+  if (const auto name = given("OTEL_SERVICE_NAME")) take_otel({"tracing", "service_name"}, *name, "OTEL_SERVICE_NAME");
+  if (const auto text = given("OTEL_RESOURCE_ATTRIBUTES"))
+    take_otel({"tracing", "resource"}, *text, "OTEL_RESOURCE_ATTRIBUTES");
+
+  const Path sample{"tracing", "sample"};
+  const Path ratio{"tracing", "ratio"};
+  const auto sampler = given("OTEL_TRACES_SAMPLER");
+  if (!sampler || decisions_.contains(sample) || decisions_.contains(ratio)) return;
+  const bool by_parent = sampler->starts_with("parentbased_");
+  const std::string rest = by_parent ? sampler->substr(12) : *sampler;
+  std::string share;
+  if (rest == "always_on") share = "1";
+  if (rest == "always_off") share = "0";
+  if (rest == "traceidratio") share = given("OTEL_TRACES_SAMPLER_ARG").value_or("1");
+  if (share.empty())
+    return warn(Kind::Type, {"OTEL_TRACES_SAMPLER", 0, 0}, sample, "is not used: " + say(*sampler) + " is not known");
+  take_otel(sample, by_parent ? "parent" : "always", "OTEL_TRACES_SAMPLER");
+  take_otel(ratio, share, rest == "traceidratio" ? "OTEL_TRACES_SAMPLER_ARG" : "OTEL_TRACES_SAMPLER");
+}
+
 void Reader::check_sizes(const Config& config) {
   const Path base{"retry", "base"};
   const Path cap{"retry", "cap"};
@@ -1448,6 +1567,7 @@ Loaded Reader::finish() {
     check_sizes(loaded.config);
     check_queues(loaded.config);
     check_webhooks(loaded.config);
+    check_tracing(loaded.config);
   }
   std::ranges::stable_sort(problems_, [&](const Problem& a, const Problem& b) {
     return std::tuple{a.file != file_, a.line, a.column} < std::tuple{b.file != file_, b.line, b.column};
@@ -1570,6 +1690,7 @@ Loaded parse_config(std::string_view text, const std::string& file_name, const O
   reader.read_file(text);
   reader.read_environment();
   reader.read_sets();
+  reader.read_otel();
   return reader.finish();
 }
 

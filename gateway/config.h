@@ -70,6 +70,7 @@ struct UpstreamConfig {
   } timeouts{};
   std::vector<std::string> replay_safe{};  // Further POST paths that may be repeated after their body was sent.
   std::vector<RuleConfig> rules{};         // classifier.rules
+  bool propagate_trace = false;
   bool operator==(const UpstreamConfig&) const = default;
 };
 
@@ -268,6 +269,21 @@ struct Config {
   } log{};
 
   bool tenant_label = true;  // metrics.tenant_label
+
+  struct Tracing {
+    std::string otlp_url{};        // A base, to which /v1/traces is added.
+    std::string otlp_traces_url{};  // The whole URL, over the base.
+    SecretSource otlp_headers{};   // read_otlp_headers() reads it (config_files.h).
+    std::string ca_file{};
+    bool gzip = false;  // compression: none | gzip
+    std::chrono::milliseconds timeout{10'000};
+    enum class Sample : std::uint8_t { Parent, Always } sample = Sample::Parent;
+    double ratio = 1;
+    std::string service_name = "callgate";
+    std::string resource{};  // "a=b,c=d", percent-encoded.
+    [[nodiscard]] bool on() const { return !otlp_url.empty() || !otlp_traces_url.empty(); }
+    bool operator==(const Tracing&) const = default;
+  } tracing{};
 
   bool operator==(const Config&) const = default;
 };

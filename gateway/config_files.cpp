@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "gateway/config_values.h"
+#include "gateway/otlp_settings.h"
 #include "gateway/standard_webhooks.h"
 #include "ledger/seal.h"
 
@@ -160,6 +161,32 @@ std::expected<std::vector<std::string>, std::string> read_webhook_secrets(const 
   auto secrets = webhook_secrets_of(found->text);
   if (!secrets) return std::unexpected("needs " + found->where + ", which " + secrets.error());
   return secrets;
+}
+
+std::expected<classifier::Headers, std::string> read_otlp_headers(const SecretSource& source,
+                                                                  const Environment& environment) {
+  constexpr std::array<std::string_view, 7> kOurs = {"host", "content-length", "content-type", "content-encoding",
+                                                     "transfer-encoding", "expect", "connection"};
+  auto found = read_lines(source, environment);
+  if (!found) return std::unexpected(found.error());
+  while (found->text.ends_with('\n') || found->text.ends_with('\r')) found->text.pop_back();
+  const std::string wrong = "needs " + found->where;
+  if (found->text.empty()) return std::unexpected(wrong + ", which is empty");
+  const auto pairs = read_pairs(found->text);
+  if (!pairs) return std::unexpected(wrong + " to hold name=value, parted by commas and percent-encoded");
+  classifier::Headers headers;
+  const auto is_name = [](char c) {
+    return (classifier::lower(c) >= 'a' && classifier::lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  for (const auto& [name, value] : *pairs) {
+    const auto same = [&](std::string_view ours) { return classifier::same_name(name, ours); };
+    if (!std::ranges::all_of(name, is_name) || std::ranges::any_of(kOurs, same) ||
+        !std::ranges::all_of(value, [](char c) { return c >= ' ' && c < 0x7f; }))
+      return std::unexpected(wrong + " to hold what can be a header field of a request, in ASCII");
+    headers.push_back({name, value});
+  }
+  return headers;
 }
 
 bool open_to_others(const std::string& file) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "classifier/headers.h"
 #include "gateway/config.h"
 
 namespace gateway {
@@ -33,6 +34,9 @@ struct FileText {
 /// The keys of webhooks.secret, decoded, the newest first; else what is wrong, without anything of the file.
 [[nodiscard]] std::expected<std::vector<std::string>, std::string> read_webhook_secrets(
     const SecretSource& source, const Environment& environment);
+/// The headers of tracing.otlp_headers; else what is wrong, without anything of the file.
+[[nodiscard]] std::expected<classifier::Headers, std::string> read_otlp_headers(const SecretSource& source,
+                                                                                const Environment& environment);
 [[nodiscard]] bool open_to_others(const std::string& file);
 
 /// Why nobody could be trusted by this PEM file; empty if it holds a certificate.

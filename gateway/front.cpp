@@ -128,6 +128,40 @@ void Front::configure(const Config& config) {
   tenants_ = std::make_shared<const Tenants>(config);
   derive_ = config.idempotency.derive;
   once_.configure(config.idempotency, config.store.refuse);
+  sampling_.reset();
+  if (config.tracing.on())
+    sampling_ = Sampling{config.tracing.sample == Config::Tracing::Sample::Parent, config.tracing.ratio};
+}
+
+void Front::told(const ledger::WebhookRow& row, const WebhookResult& result, WallTime began) {
+  const auto trace = trace_of(Inbound{});
+  if (!trace || !trace->sampled() || !traced_) return;
+  trace->from = ledger::CallTrace::From::Webhook;
+  trace->arrived = began;
+  CallRecord record;
+  record.operation = "webhook";
+  record.method = "POST";
+  record.tenant = row.tenant;
+  record.run_id = row.run;
+  record.outcome = result.telling == WebhookResult::Telling::Told ? Outcome::Answered : Outcome::Failed;
+  record.status = result.status;
+  record.cls = result.cls;
+  record.duration = std::chrono::duration_cast<std::chrono::microseconds>(services_.runtime.wall_now() - began);
+  record.trace = trace;
+  traced_(record);
+}
+
+std::shared_ptr<ledger::CallTrace> Front::trace_of(const Inbound& request) {
+  if (!sampling_) return nullptr;
+  Runtime& runtime = services_.runtime;
+  auto trace = begin_trace(request.headers,
+                           *sampling_,
+                           {.trace_high = runtime.random_bits(),
+                            .trace_low = runtime.random_bits(),
+                            .span = runtime.random_bits()});
+  trace->arrived =
+      runtime.wall_now() - std::chrono::duration_cast<std::chrono::microseconds>(runtime.now() - request.arrived);
+  return trace;
 }
 
 std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {
@@ -350,6 +384,7 @@ std::expected<Understood, RefusedRequest> Front::call_of(Inbound request, Asked 
   }
   if (asked.ours.deadline) call.deadline = request.arrived + *asked.ours.deadline;
   call.first_content_by = request.arrived + patience_of(request.headers);
+  call.trace = trace_of(request);
   call.request = std::move(request);
   choose_ways(call, asked.addressed.query);
   what.key = job_key(call, as_sent ? std::string_view{*as_sent} : std::string_view{}, derive_);
@@ -439,6 +474,11 @@ task<std::expected<CallRecord, RefusedRequest>> Front::run_errand(Errand errand,
   call.retry = std::move(errand.retry);
   call.letter = std::move(errand.letter);
   call.run = std::move(errand.run);
+  if (call.trace) {
+    auto trace = std::make_shared<ledger::CallTrace>(*call.trace);
+    trace->from = ledger::CallTrace::From::Errand;
+    call.trace = std::move(trace);
+  }
   JobKey key;
   key.kind = JobKey::Kind::Key;
   key.scope = errand.scope;
@@ -476,6 +516,7 @@ void Front::ended(CallRecord record) {
   if (record.outcome == Outcome::Failed && record.bug.empty() && !record.reason.empty() && !record.attempts.empty())
     metrics_.retry_denied(record.upstream, record.reason);
   log_.call(record, services_.runtime.wall_now());
+  if (traced_ && record.trace && record.trace->sampled()) traced_(record);
   if (!record.bug.empty()) {
     log_.line(Config::Log::Level::Error, "bug", record.bug, {{"call_id", record.id}}, services_.runtime.wall_now());
   }

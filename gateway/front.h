@@ -18,6 +18,9 @@
 #include "gateway/recent_calls.h"
 #include "gateway/server.h"
 #include "gateway/tenants.h"
+#include "gateway/trace_context.h"
+#include "gateway/webhook_sender.h"
+#include "ledger/runs.h"
 
 namespace gateway {
 
@@ -74,6 +77,10 @@ class Front {
   void serve_events_by(EventFeed& feed) { events_ = &feed; }
   /// Who hears of calls that leave a dead letter.
   void letters_by(std::function<void(const CallRecord&)> heard) { died_ = std::move(heard); }
+  /// Who exports the spans of a call that is sampled.
+  void traces_by(std::function<void(const CallRecord&)> heard) { traced_ = std::move(heard); }
+  /// One attempt to tell of a run's end.
+  void told(const ledger::WebhookRow& row, const WebhookResult& result, WallTime began);
   /// Who makes runs.
   void serve_runs_by(OwnApi& runs) { runs_ = &runs; }
 
@@ -105,6 +112,8 @@ class Front {
   struct Asked;
   std::expected<Understood, RefusedRequest> call_of(Inbound request, Asked asked);
   task<void> play(Understood what, Caller& caller, Signal& signal);
+  /// Null: tracing is off.
+  [[nodiscard]] std::shared_ptr<ledger::CallTrace> trace_of(const Inbound& request);
   void ended(CallRecord record);
   /// DELETE /callgate/v1/calls/{id}: a worker takes back a call of its own tenant.
   [[nodiscard]] std::pair<AnswerHead, std::string> own_api(const Inbound& request, const TenantConfig& tenant);
@@ -117,6 +126,8 @@ class Front {
   EventFeed* events_ = nullptr;
   OwnApi* runs_ = nullptr;
   std::function<void(const CallRecord&)> died_{};
+  std::function<void(const CallRecord&)> traced_{};
+  std::optional<Sampling> sampling_{};  // Nothing: tracing is off.
   std::map<std::string, std::optional<CallRecord>*, std::less<>> awaited_{};  // Records of errands, by call id.
   std::string refuse_all_because_{};
   std::shared_ptr<const Directory> directory_{};

@@ -7,14 +7,16 @@
 
 #include "gateway/issued_key.h"
 #include "gateway/memo_key.h"
+#include "gateway/trace_context.h"
 
 namespace gateway {
 namespace {
 
 // Beside those that change answers (memo_key.h): without them the body cannot be read, or goes to another place.
-constexpr std::array<std::string_view, 10> kHeaders = {"content-type",
+constexpr std::array<std::string_view, 11> kHeaders = {"content-type",
                                                        "content-encoding",  // Of the body as it is kept.
                                                        "accept",
+                                                       "traceparent",  // Of the trace that it goes on in.
                                                        "x-goog-user-project",
                                                        "extra-parameters",  // Azure AI: pass-through, drop, error.
                                                        "azureml-model-deployment",
@@ -98,6 +100,7 @@ bool holds_issued_key(std::string_view text) {
 
 bool is_kept(const classifier::Header& header) {
   const auto is = [&](std::string_view name) { return classifier::same_name(header.name, name); };
+  if (is("traceparent") && !read_traceparent(header.value)) return false;
   const bool known =
       changes_answers(header.name) || std::ranges::any_of(kHeaders, is) || small(header.name).starts_with(kBedrock);
   return known && issued_key_in(header.value).empty() && !holds_issued_key(header.value);

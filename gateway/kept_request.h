@@ -5,7 +5,8 @@
 //   part     kept                                                    always left out
 //   -------  ------------------------------------------------------  ---------------------------------------------
 //   headers  content-type, accept, versions, betas, organisation     keys, cookies, signatures, proxy-*, Callgate-*,
-//            and project, what chooses a deployment or guardrail     Idempotency-Key, all that is unknown
+//            and project, what chooses a deployment or guardrail,    Idempotency-Key, tracestate, all that is
+//            traceparent                                             unknown
 //   query    the parameters that providers document (api-version,    key=, api_key=, sig=, X-Amz-*, …, all that is
 //            alt, …)                                                 unknown: see left_out_of()
 //   path     all of it                                               a segment with an issued key: "-" in its place

@@ -244,6 +244,8 @@ void write_call(Fields fields, const CallRecord& record) {
   fields.text("lane", budget::name_of(record.lane), kIdMax);
   text_if_any(fields, "run_id", record.run_id, kRunIdMax);
   text_if_any(fields, "queue", record.queue, kNameMax);
+  text_if_any(fields, "trace_id", record.trace ? record.trace->trace_id : std::string_view{}, kIdMax);
+  text_if_any(fields, "span_id", record.trace ? record.trace->span_id : std::string_view{}, kIdMax);
   text_if_any(fields, "route", record.route, kNameMax);
   text_if_any(fields, "upstream", record.upstream, kNameMax);
   text_if_any(fields, "operation", record.operation, kIdMax);

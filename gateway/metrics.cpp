@@ -389,6 +389,18 @@ class Metrics::Impl {
     runs_bytes_.at({}).Set(static_cast<double>(figures.runs_bytes));
   }
 
+  void exports(const TraceExporter::Figures& figures) {
+    const auto count = [](prometheus::Counter& counter, std::uint64_t so_far) {
+      counter.Increment(std::max(0.0, static_cast<double>(so_far) - counter.Value()));
+    };
+    for (std::size_t i = 0; i < kExportedNames.size(); ++i)
+      count(otlp_exports_.at({export_results_.id_of(kExportedNames[i])}), figures.exports[i]);
+    for (std::size_t i = 0; i < kSpansLostNames.size(); ++i)
+      count(otlp_dropped_.at({spans_lost_words_.id_of(kSpansLostNames[i])}), figures.dropped[i]);
+    count(otlp_spans_.at({}), figures.spans);
+    otlp_waiting_.at({}).Set(static_cast<double>(figures.waiting));
+  }
+
   void config_read(std::string_view result, WallTime now) {
     reloads_.at({reload_results_.id_of(result)}).Increment();
     const bool good = result != name_of(ReloadReport::Result::Refused);
@@ -810,6 +822,8 @@ class Metrics::Impl {
   Vocabulary lanes_{budget::kLaneNames};
   Vocabulary levels_{kLevels};
   Vocabulary lost_kinds_{kLostKinds};
+  Vocabulary export_results_{kExportedNames};
+  Vocabulary spans_lost_words_{kSpansLostNames};
   Vocabulary kinds_{kKinds};
   Vocabulary sources_{ledger::kWaitedForNames};
   Vocabulary cost_sources_{kCostSources};
@@ -1060,6 +1074,12 @@ class Metrics::Impl {
   Counters log_messages_ = counters("callgate_log_messages_total", "Lines for the log.", {{"level", &levels_}});
   Counters log_lines_dropped_ =
       counters("callgate_log_lines_dropped_total", "Log lines that were lost because nobody took them in time.", {});
+  Counters otlp_exports_ =
+      counters("callgate_otlp_exports_total", "Tries to send a batch of spans.", {{"result", &export_results_}});
+  Counters otlp_spans_ = counters("callgate_otlp_spans_total", "Spans that a collector has taken.", {});
+  Counters otlp_dropped_ =
+      counters("callgate_otlp_dropped_total", "Spans that no collector has.", {{"reason", &spans_lost_words_}});
+  Gauges otlp_waiting_ = gauges("callgate_otlp_waiting_spans", "Spans that wait to be sent.", {});
   Counters series_folded_ = counters("callgate_metric_series_folded_total",
                                      "Updates that went to an _other series because there were too many series.", {});
 };
@@ -1114,6 +1134,7 @@ void Metrics::pending(const std::vector<ledger::RunsPending>& runs,
 void Metrics::draining(bool on) { impl_->draining(on); }
 void Metrics::live(const LiveFigures& figures) { impl_->live(figures); }
 void Metrics::store(const ledger::StoreFigures& figures, bool well) { impl_->store(figures, well); }
+void Metrics::exports(const TraceExporter::Figures& figures) { impl_->exports(figures); }
 void Metrics::config_read(std::string_view result, WallTime now) { impl_->config_read(result, now); }
 void Metrics::restart_needed(std::span<const std::string> keys) { impl_->restart_needed(keys); }
 void Metrics::update(const MetricNames& names) { impl_->update(names); }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gateway/services.h"
+#include "gateway/trace_exporter.h"
 #include "ledger/store.h"
 
 namespace gateway {
@@ -101,6 +102,7 @@ class Metrics {
   void live(const LiveFigures& figures);
   /// `well`: rows reach the file that was asked for.
   void store(const ledger::StoreFigures& figures, bool well);
+  void exports(const TraceExporter::Figures& figures);
   /// A configuration was read again; `result` of kReloadResults. The first one, at the start, is not counted.
   void config_read(std::string_view result, WallTime now);
   /// The keys of kRestartKeys whose new value waits for a restart; all others do not.

@@ -34,6 +34,8 @@
 #include "gateway/json_out.h"
 #include "gateway/key_files.h"
 #include "gateway/loop_door.h"
+#include "gateway/otlp_curl.h"
+#include "gateway/otlp_settings.h"
 #include "gateway/recent_calls.h"
 #include "gateway/reload.h"
 #include "gateway/replays.h"
@@ -150,6 +152,7 @@ class Sidecar {
   int run() {
     front_.serve_events_by(events_);
     front_.serve_runs_by(runs_api_);
+    front_.traces_by([this](const CallRecord& record) { exporter_.ended(record); });
     front_.letters_by([this](const CallRecord& record) { runs_.died(record); });
     configure();
     remember();
@@ -197,6 +200,9 @@ class Sidecar {
     Runs::Doors doors;
     doors.play = [this](Errand errand, Caller& caller, Signal& signal) {
       return front_.run_errand(std::move(errand), caller, signal);
+    };
+    doors.told = [this](const ledger::WebhookRow& row, const WebhookResult& result, WallTime began) {
+      front_.told(row, result, began);
     };
     return doors;
   }
@@ -656,6 +662,7 @@ class Sidecar {
         std::make_shared<const Config>(config()), *webhook_secrets_.load(), buffered_bytes(config()) / kAnswersShare);
     admission_.configure(dispatch_policy(config()));
     admission_.take_keys(holding_.secrets);
+    exporter_.aim(otlp_target(config(), source_.overrides.environment, instance_));
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
     ledger_.configure(config().store.commit_wait, config().idempotency.ttl + config().idempotency.lease);
     opened_.store->configure(retention_of(config().store),
@@ -824,6 +831,7 @@ class Sidecar {
     const ledger::StoreFigures store = opened_.store->figures();
     metrics_.store(store, opened_.trouble.empty() && store.trouble.empty());
     hear_of_store(store.trouble);
+    hear_of_exports(exporter_.figures());
     const Once::Figures once = front_.once().figures();
     metrics_.live({server.connections,
                    upstream.connections,
@@ -861,6 +869,35 @@ class Sidecar {
     if (!store_trouble_.empty()) line += "; the store cannot be written: " + store_trouble_;
     return line;
   }
+
+  /// As of the store: once when it begins, once when it is over.
+  void hear_of_exports(const TraceExporter::Figures& figures) {
+    metrics_.exports(figures);
+    if (figures.trouble.empty() != export_trouble_.empty()) {
+      if (figures.trouble.empty())
+        say(Level::Info, "export_recovered", "spans reach their collector again", {});
+      else
+        say(Level::Warn,
+            "export_failed",
+            "spans do not reach their collector: " + figures.trouble,
+            {{"waiting", figures.waiting}});
+    }
+    export_trouble_ = figures.trouble;
+  }
+
+  /// What calls have left of spans, within what is left of the drain's time, or a moment.
+  task<void> last_spans(TimePoint deadline) {
+    const TimePoint end = std::max(deadline, runtime_.now() + kLastWords);
+    exporter_.finish(end);
+    asio::steady_timer timer{io_};
+    while (!exporter_.finished() && runtime_.now() < end + kLastWords) {
+      timer.expires_after(kDrainPoll);
+      boost::system::error_code error;
+      co_await timer.async_wait(asio::redirect_error(kAwait, error));
+    }
+    hear_of_exports(exporter_.figures());
+  }
+
   /// Shows the world that the loop turns.
   task<void> tick() {
     asio::steady_timer timer{io_};
@@ -1003,6 +1040,7 @@ class Sidecar {
           {{"file", config().store.path}, {"rows", opened_.store->figures().waiting}});
     }
     co_await last_answers();
+    co_await last_spans(hurry_ ? runtime_.now() : deadline);
     co_await final_scrape();
     say(Level::Info, "stopped", "callgate is gone", {{"calls", ledger_.ended()}});
     gone_ = true;
@@ -1035,6 +1073,8 @@ class Sidecar {
   EventFeed events_{runtime_, io_, *opened_.store};
   UnknownAnswers unknown_;
   RecentCalls recent_{};
+  const std::string instance_ = new_call_id(runtime_.wall_now(), runtime_.random_bits(), runtime_.random_bits());
+  TraceExporter exporter_{make_otlp_wire()};
   std::atomic<std::shared_ptr<const WebhookSecrets>> webhook_secrets_;
   Front front_;
   Replays replays_{runtime_, io_, *opened_.store, front_, replay_doors()};
@@ -1055,6 +1095,7 @@ class Sidecar {
   std::atomic<bool> store_fails_{false};
   std::string store_trouble_{};
   bool last_reload_good_ = true;
+  std::string export_trouble_{};
   // Health is asked before the loop turns for the first time, and a start is no standstill.
   std::atomic<std::int64_t> last_turn_{std::chrono::steady_clock::now().time_since_epoch().count()};
   std::atomic<bool> settled_{false};

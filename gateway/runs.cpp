@@ -730,6 +730,7 @@ task<void> Runs::tell_it(ledger::WebhookRow row, WallTime first, Signal& signal)
     try {
       webhook.headers = webhook_headers(secrets_, message, ms_of(wall) / 1'000, row.body);
       result = co_await send_webhook(upstream_, std::move(webhook), wall, runtime_.now() + kTellPatience, signal);
+      if (doors_.told) doors_.told(row, result, wall);
     } catch (const std::exception& bug) {
       say(Level::Error, "bug", bug.what(), {{"run", run}});
       result.why = "callgate failed inside";

@@ -41,6 +41,8 @@ class Runs {
  public:
   struct Doors {
     std::function<task<std::expected<CallRecord, RefusedRequest>>(Errand, Caller&, Signal&)> play{};
+    /// One attempt to tell of a run's end is over. May be empty.
+    std::function<void(const ledger::WebhookRow&, const WebhookResult&, WallTime began)> told{};
   };
   Runs(Runtime& runtime, asio::io_context& io, ledger::Store& store, Upstream& upstream, Metrics& metrics, Log& log,
        Doors doors);

@@ -71,6 +71,19 @@ struct AttemptRow {
 /// CallRecord::reason of a call that got the failure that an identical one had ended in a moment before.
 inline constexpr std::string_view kRemembered = "remembered";
 
+/// Where a call stands in a trace (gateway/trace_context.h); written into no store.
+struct CallTrace {
+  std::string trace_id{};   // 32 small hexadecimal digits.
+  std::string span_id{};    // 16 of them: of the call's own span.
+  std::string parent_id{};  // Likewise, of the caller's span; empty: the call begins the trace.
+  std::string state{};      // tracestate, or empty.
+  std::uint8_t flags = 0;   // As in a traceparent.
+  /// Errand: nobody waits for it, a run or a replay. Webhook: no call at all, but the telling of a run's end.
+  enum class From : std::uint8_t { Caller, Errand, Webhook } from = From::Caller;
+  std::chrono::system_clock::time_point arrived{};  // Its first byte.
+  [[nodiscard]] bool sampled() const { return (flags & 1) != 0; }
+};
+
 /// All that is remembered of a call: log line, metrics and ledger row are made from this.
 struct CallRecord {
   std::string id{};  // UUIDv7.
@@ -113,6 +126,7 @@ struct CallRecord {
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
   std::string bug{};         // What an exception in the story said; empty unless class is internal.
+  std::shared_ptr<const CallTrace> trace{};  // Null: tracing is off.
   bool commit_late = false;  // The answer's end did not wait for its row any longer.
 };
 

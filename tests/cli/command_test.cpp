@@ -294,7 +294,7 @@ TEST_F(Validate, says_what_a_contract_promises_less_than_the_one_that_holds) {
 }
 
 TEST_F(Validate, tells_programs_code_place_and_severity) {
-  const std::string file = write("bad.yaml", "retry: {base: 1, base: 2s}\ntracing: {otlp_url: http://h}\n");
+  const std::string file = write("bad.yaml", "retry: {base: 1, base: 2s}\nlisten: {tls: {data: {cert: {file: /c}}}}\n");
   const Said said = callgate({"validate", "--json", file});
   EXPECT_EQ(said.code, 3);
   EXPECT_EQ(said.err, "");
@@ -307,7 +307,7 @@ TEST_F(Validate, tells_programs_code_place_and_severity) {
   EXPECT_EQ(problems[0]["code"], "type");
   EXPECT_EQ(problems[1]["code"], "duplicate_key");
   EXPECT_EQ(problems[2]["code"], "not_in_this_version");
-  EXPECT_EQ(problems[2]["path"], "tracing.otlp_url");
+  EXPECT_EQ(problems[2]["path"], "listen.tls");
   EXPECT_EQ(problems[0]["line"], 1);
   EXPECT_EQ(problems[0]["column"], 15);
   EXPECT_EQ(problems[0]["severity"], "error");

@@ -344,9 +344,9 @@ const Mistake kMistakes[] = {
      {"1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
       "/path/to/it} or {env: NAME_OF_A_VARIABLE}"}},
     {"what is not in this version",
-     "tracing: {otlp_url: http://h}\nqueues:\n  a: {owner: {team: t}, slo: {success_ratio: 1}, dead_letter: "
+     "listen: {tls: {data: {cert: {file: /c}}}}\nqueues:\n  a: {owner: {team: t}, slo: {success_ratio: 1}, dead_letter: "
      "{retention: 1d, payload: plain}, backfill: {max_items: 3}}\n",
-     {"1:21: error: tracing.otlp_url: not in this version: tracing; remove it or leave it at \"\"",
+     {"1:10: error: listen.tls: not in this version: TLS for callers; remove it",
       "3:88: error: queues.a.dead_letter.payload: not in this version: a choice of its own for each queue; "
       "store.payloads and store.payload_key hold for all; remove it",
       "3:118: error: queues.a.backfill.max_items: not in this version: backfills; remove it"}},
@@ -735,7 +735,7 @@ TEST(Config, lets_the_command_line_win_over_the_environment_over_the_file_over_t
   EXPECT_EQ(origin_of(loaded, "upstreams.vllm.dialect"), "openai by CALLGATE_UPSTREAMS__VLLM__DIALECT");
   EXPECT_EQ(origin_of(loaded, "upstreams.\"my.gpu\".http"), "2 by --set");
   EXPECT_EQ(origin_of(loaded, "listen.hosts"), "[localhost, \"[::1]\", a] by CALLGATE_LISTEN__HOSTS");
-  EXPECT_EQ(origin_of(loaded, "tracing.otlp_url"), "absent") << "not in this version";
+  EXPECT_EQ(origin_of(loaded, "listen.tls"), "absent") << "not in this version";
   EXPECT_EQ(loaded.config.retry.base, 4s);
   EXPECT_EQ(loaded.config.listen.hosts, (std::vector<std::string>{"localhost", "[::1]", "a"}));
 }
@@ -767,8 +767,7 @@ TEST(Config, says_what_is_wrong_with_overrides_and_names_them) {
                       {"CALLGATE_LOG__LEVL", "info"},
                       {"CALLGATE_XYZ__ABC", "1"},
                       {"CALLGATE_LOG_FORMAT", "text"},
-                      {"CALLGATE_RETRY__BULK__", "1"},
-                      {"CALLGATE_TRACING__OTLP_URL", "http://h"}},
+                      {"CALLGATE_RETRY__BULK__", "1"}},
       .sets = {"retry.bse=1s", "retry=1", "nonsense", "listen.admin_token=abc", "queue.total=0"},
   };
   EXPECT_EQ(
@@ -777,8 +776,6 @@ TEST(Config, says_what_is_wrong_with_overrides_and_names_them) {
       "CALLGATE_LOG__LEVEL: error: log.level: must be debug, info, warn or error (is loud)\n"
       "CALLGATE_LOG__LEVL: error: names no key; did you mean CALLGATE_LOG__LEVEL?\n"
       "CALLGATE_RETRY__BULK__: error: names no key; two underscores part the levels, as in CALLGATE_LOG__LEVEL\n"
-      "CALLGATE_TRACING__OTLP_URL: error: tracing.otlp_url: not in this version: tracing; remove it or leave it at "
-      "\"\"\n"
       "CALLGATE_XYZ__ABC: error: names no key; two underscores part the levels, as in CALLGATE_LOG__LEVEL\n"
       "--set: error: retry.bse: unknown key; did you mean base?\n"
       "--set: error: retry: cannot be set here; only single values and lists of texts can\n"

@@ -22,6 +22,7 @@ TEST(KeptRequest, keeps_what_is_needed_to_make_it_again) {
                            {"OpenAI-Project", "proj_1"},
                            {"OpenAI-Beta", "assistants=v2"},
                            {"x-goog-user-project", "p-1"},
+                           {"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
                            {"X-Amzn-Bedrock-GuardrailIdentifier", "g"},
                            {"Content-Encoding", "gzip"}};
   const std::string body{"{\"messages\": [ ]}\0\xff", 19};
@@ -114,6 +115,8 @@ TEST(KeptRequest, lets_no_secret_through) {
                            "Origin",
                            "Host",
                            "Idempotency-Key",
+                           "traceparent",
+                           "tracestate",
                            "Callgate-Tenant",
                            "x-company-internal",
                            "content-type ",

@@ -102,6 +102,10 @@ CallRecord answered() {
                       .cost_tier = "standard"}};
   record.cost = budget::NanoUsd{9'315'000};
   record.once = "stored";
+  auto trace = std::make_shared<ledger::CallTrace>();
+  trace->trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  trace->span_id = "00f067aa0ba902b7";
+  record.trace = std::move(trace);
   record.usage.tokens = classifier::TokenCounts{.input = 4908, .cached_input = 4096, .output = 377, .reasoning = 120};
   record.usage.model = "claude-sonnet-4-5-20250929";
   record.usage.finish = "end_turn";
@@ -164,6 +168,8 @@ TEST(Log, the_fields_are_the_same_in_every_call_and_unknown_is_null_not_zero) {
                            "status",
                            "reason",
                            "queue",
+                           "trace_id",
+                           "span_id",
                            "once",
                            "origin",
                            "saved_usd",
@@ -197,7 +203,8 @@ TEST(Log, text_is_for_people) {
   const std::string line = line_of(answered(), kText);
   EXPECT_TRUE(line.starts_with(
       "2026-11-29T16:40:01.123456Z INFO  call answered call_id=0193a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b "
-      "tenant=search lane=bulk run_id=invoice-4711 route=anthropic upstream=anthropic operation=messages method=POST "
+      "tenant=search lane=bulk run_id=invoice-4711 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 "
+      "span_id=00f067aa0ba902b7 route=anthropic upstream=anthropic operation=messages method=POST "
       "path=/v1/messages gen_ai.request.model=claude-sonnet-4-5"))
       << line;
   EXPECT_NE(line.find(" attempts=[[number=1 upstream=anthropic credential=main status=529 class=overloaded "
