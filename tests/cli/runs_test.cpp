@@ -77,7 +77,7 @@ TEST(RunsCommands, list_asks_for_what_its_options_say_and_tells_where_it_goes_on
                          "a",
                          "--since",
                          "1h",
-                         "--limit",
+                         "--most",
                          "1",
                          "--after",
                          "01a2"},

@@ -748,7 +748,7 @@ TEST(Runs, an_operator_lists_shows_cancels_and_retries_anybody_s) {
   EXPECT_EQ(list.at("runs")[1].at("tenant"), "a");
   EXPECT_EQ(Json::parse(operators(lives, {"list", "--tenant", "a", "--json"}).out).at("runs").size(), 1u);
   EXPECT_EQ(Json::parse(operators(lives, {"list", "--state", "dead", "--json"}).out).at("runs").size(), 1u);
-  const Json page = Json::parse(operators(lives, {"list", "--limit", "1", "--json"}).out);
+  const Json page = Json::parse(operators(lives, {"list", "--most", "1", "--json"}).out);
   EXPECT_EQ(page.at("next"), of_b);
   EXPECT_EQ(Json::parse(operators(lives, {"list", "--after", of_b, "--json"}).out).at("runs")[0].at("id"), of_a);
   EXPECT_EQ(operators(lives, {"list", "--state", "ded"}).code, 2);
