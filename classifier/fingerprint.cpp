@@ -67,7 +67,11 @@ std::size_t quoted_length(std::string_view text) {
 bool is_of(std::string_view hidden, std::string_view word) {
   constexpr std::size_t kHiddenMin = 4;
   constexpr std::size_t kPartMin = 6;
+  constexpr std::size_t kPiece = 8;  // Within other letters.
   if (hidden.size() < kHiddenMin) return false;
+  for (std::size_t at = 0; at + kPiece <= word.size(); ++at) {
+    if (hidden.contains(word.substr(at, kPiece))) return true;
+  }
   return word.contains(hidden) || (word.size() >= kPartMin && hidden.contains(word));
 }
 

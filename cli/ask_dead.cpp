@@ -61,6 +61,7 @@ std::string dead_query(const Arguments& arguments,
                                 {"tenant", arguments.get("--tenant")},
                                 {"model", arguments.get("--model")},
                                 {"upstream", arguments.get("--upstream")},
+                                {"operation", arguments.get("--operation")},
                                 {"advice", arguments.get("--advice")},
                                 {"key", arguments.get("--key")},
                                 {"run_id", arguments.get("--run-id")},
@@ -101,7 +102,7 @@ std::expected<BookReply, int> ask_dead(std::string_view command, std::string_vie
 std::string name_to_type(const Arguments& arguments) {
   if (!arguments.words.empty()) return {};
   for (const std::string_view narrower :
-       {"--group", "--class", "--model", "--upstream", "--advice", "--key", "--run-id"}) {
+       {"--group", "--class", "--model", "--upstream", "--operation", "--advice", "--key", "--run-id"}) {
     if (arguments.has(narrower)) return {};
   }
   return arguments.get("--queue", "all");

@@ -284,6 +284,7 @@ constexpr Option kOfQueue{"--queue", "NAME", "Only of this queue (Callgate-Queue
 constexpr Option kOfClass{"--class", "CLASS", "Only of this class, such as auth."};
 constexpr Option kOfModel{"--model", "NAME", "Only for this model, as asked for."};
 constexpr Option kOfUpstream{"--upstream", "NAME", "Only of this upstream."};
+constexpr Option kOfOperation{"--operation", "NAME", "Only of this operation, such as chat or webhook."};
 constexpr Option kOfAdvice{"--advice", "WORD", "replay, fix-first or discard."};
 constexpr Option kOfKey{"--key", "KEY", "Only with this Idempotency-Key."};
 constexpr Option kOfRunId{"--run-id", "ID", "Only of this job."};
@@ -299,24 +300,9 @@ constexpr Option kConfirm{
     "Agree to much beforehand, where --yes is not enough: the name that would have to be typed."};
 
 constexpr Option kDeadGroupsOptions[] = {
-    kOfGroup,
-    kOfQueue,
-    kOfClass,
-    kOneTenant,
-    kOfModel,
-    kOfUpstream,
-    kOfAdvice,
-    kOfKey,
-    kOfRunId,
-    kArrivedSince,
-    kArrivedUntil,
-    kLetterState,
-    kStore,
-    kConfig,
-    kSet,
-    kAdmin,
-    kPlain,
-    kJson,
+    kOfGroup,  kOfQueue, kOfClass, kOneTenant,    kOfModel,      kOfUpstream,  kOfOperation,
+    kOfAdvice, kOfKey,   kOfRunId, kArrivedSince, kArrivedUntil, kLetterState, kStore,
+    kConfig,   kSet,     kAdmin,   kPlain,        kJson,
 };
 constexpr Example kDeadGroupsExamples[] = {
     {"callgate dead groups", "what has failed for good, by cause, the most first"},
@@ -330,6 +316,7 @@ constexpr Option kDeadListOptions[] = {
     kOneTenant,
     kOfModel,
     kOfUpstream,
+    kOfOperation,
     kOfAdvice,
     kOfKey,
     kOfRunId,
@@ -369,6 +356,7 @@ constexpr Option kDeadReplayOptions[] = {
     kOneTenant,
     kOfModel,
     kOfUpstream,
+    kOfOperation,
     kOfAdvice,
     kOfKey,
     kOfRunId,
@@ -444,24 +432,9 @@ constexpr Example kDeadEditExamples[] = {
      "the difference, a question, a new revision"},
 };
 constexpr Option kDeadDiscardOptions[] = {
-    kReason,
-    kOfGroup,
-    kOfQueue,
-    kOfClass,
-    kOneTenant,
-    kOfModel,
-    kOfUpstream,
-    kOfAdvice,
-    kOfKey,
-    kOfRunId,
-    kArrivedSince,
-    kArrivedUntil,
-    kYes,
-    kConfirm,
-    kConfig,
-    kSet,
-    kAdmin,
-    kJson,
+    kReason,      kOfGroup,  kOfQueue, kOfClass, kOneTenant,    kOfModel,      kOfUpstream,
+    kOfOperation, kOfAdvice, kOfKey,   kOfRunId, kArrivedSince, kArrivedUntil, kYes,
+    kConfirm,     kConfig,   kSet,     kAdmin,   kJson,
 };
 constexpr Example kDeadDiscardExamples[] = {
     {"callgate dead discard --group 9f2c04d1a7b35e68 --reason 'test traffic'", "all of a cause, after a question"},
@@ -474,6 +447,7 @@ constexpr Option kDeadExportOptions[] = {
     kOneTenant,
     kOfModel,
     kOfUpstream,
+    kOfOperation,
     kOfAdvice,
     kOfKey,
     kOfRunId,

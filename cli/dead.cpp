@@ -1,5 +1,6 @@
 #include "cli/dead.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "cli/ask_dead.h"
 #include "cli/table.h"
 #include "gateway/config_values.h"
+#include "gateway/json_tree.h"
 
 namespace cli {
 namespace {
@@ -105,33 +107,55 @@ std::size_t page_of(const Arguments& arguments) {
   return number;
 }
 
-/// A pointer and a value, of each --set; a JSON object, or what is wrong.
+/// A pointer and a value, of each --set; a JSON object, or what is wrong. What is JSON goes as it was written.
 std::expected<std::string, std::string> changes_of(const Arguments& arguments) {
-  Json changes = Json::object();
-  for (const std::string& text : arguments.all("--set")) {
-    const std::size_t equals = text.find('=');
-    const std::string pointer = text.substr(0, equals);
-    if (equals == std::string::npos || !pointer.starts_with('/')) {
-      return std::unexpected("--set must be a JSON pointer and a value, such as /model=gpt-5 (is " +
-                             gateway::say(text) + ")");
-    }
-    if (changes.contains(pointer)) return std::unexpected("--set names " + gateway::say(pointer) + " twice");
-    const std::string value = text.substr(equals + 1);
-    Json read = Json::parse(value, nullptr, false);
-    changes[pointer] = read.is_discarded() ? Json(value) : std::move(read);
-  }
+  std::vector<std::string> pointers;
+  std::string changes = "{";
   try {
-    if (changes.empty()) return std::unexpected("needs --set /POINTER=VALUE");
-    return changes.dump(-1, ' ', true);
+    for (const std::string& text : arguments.all("--set")) {
+      const std::size_t equals = text.find('=');
+      const std::string pointer = text.substr(0, equals);
+      if (equals == std::string::npos || !pointer.starts_with('/')) {
+        return std::unexpected("--set must be a JSON pointer and a value, such as /model=gpt-5 (is " +
+                               gateway::say(text) + ")");
+      }
+      if (std::ranges::find(pointers, pointer) != pointers.end())
+        return std::unexpected("--set names " + gateway::say(pointer) + " twice");
+      const std::string value = text.substr(equals + 1);
+      const bool json = gateway::JsonTree::read(value, gateway::JsonTree::Twice::Kept).has_value();
+      if (!pointers.empty()) changes += ',';
+      changes += Json(pointer).dump(-1, ' ', true) + ':' + (json ? value : Json(value).dump(-1, ' ', true));
+      pointers.push_back(pointer);
+    }
   } catch (const Json::exception&) {
     return std::unexpected("--set must be UTF-8");
   }
+  if (pointers.empty()) return std::unexpected("needs --set /POINTER=VALUE");
+  return changes + "}";
 }
 
-std::string readable(const Json& value) {
-  std::string text;
-  append_readable(text, value, 2);
-  return text;
+/// Of JSON as it is written, a line: what would move a terminal's cursor is escaped, and nothing else.
+std::string shown(std::string_view line) {
+  std::string out;
+  while (!line.empty()) {
+    const std::size_t end = std::min(line.find_first_of("\"\\"), line.size());
+    gateway::append_escaped(out, line.substr(0, end), end);
+    if (end < line.size()) out += line[end];
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return out;
+}
+
+/// A member's text, as it is written; its lines under each other.
+std::string readable(const Json& text, std::string_view before) {
+  if (!text.is_string()) return std::string{before} + "(not there)";
+  std::string out;
+  for (std::string_view rest = text.get_ref<const std::string&>(); !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    out.append(out.empty() ? "" : "\n").append(before).append(shown(line));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  }
+  return out;
 }
 
 }  // namespace
@@ -281,8 +305,8 @@ int dead_edit(const Arguments& given, Terminal& terminal) {
     }
     for (const Json& change : difference) {
       terminal.err << told(change, "at", kTextMax) << '\n'
-                   << toned("  - " + readable(change.at("was")), Tone::Red, terminal.colour_err) << '\n'
-                   << "  + " << readable(change.at("is")) << '\n';
+                   << toned(readable(change.at("was_text"), "  - "), Tone::Red, terminal.colour_err) << '\n'
+                   << readable(change.at("is_text"), "  + ") << '\n';
     }
     if (const auto code = declined(kCommand, "Change the request so?", {}, given, terminal)) return *code;
     reply = edit("");
@@ -304,8 +328,9 @@ int dead_edit(const Arguments& given, Terminal& terminal) {
 int dead_discard(const Arguments& arguments, Terminal& terminal) {
   constexpr std::string_view kCommand = "dead discard";
   if (const auto bad = no_id(arguments)) return misuse(kCommand, *bad + " is no letter's id", terminal);
-  if (arguments.words.empty() && !arguments.has("--group") && !arguments.has("--queue") && !arguments.has("--class"))
-    return misuse(kCommand, "needs letters' ids, or --group, --queue or --class", terminal);
+  const auto given = [&](const char* option) { return arguments.has(option); };
+  if (arguments.words.empty() && !given("--group") && !given("--queue") && !given("--class") && !given("--operation"))
+    return misuse(kCommand, "needs letters' ids, or --group, --queue, --class or --operation", terminal);
   if (!arguments.has("--reason")) return misuse(kCommand, "needs --reason TEXT, for the audit log", terminal);
   const std::string name = name_to_type(arguments);
   if (const auto nobody = nobody_to_ask(kCommand, name, arguments, terminal)) return *nobody;

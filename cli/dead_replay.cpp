@@ -107,6 +107,13 @@ std::string counts_of(const Course& course) {
          std::to_string(course.skipped) + " skipped, USD " + (course.cost == "-" ? "0" : course.cost);
 }
 
+/// Of a group: "1.25", or "?" where nobody knows.
+std::string cost_of(const Json& group) {
+  const auto estimate = group.find("estimate");
+  if (estimate == group.end() || !estimate->is_object()) return "?";
+  return count_in(*estimate, "without_estimate") > 0 ? "?" : told(*estimate, "cost_usd");
+}
+
 void print_plan(const Json& plan, std::ostream& out) {
   Rows rows{{"replay", cell(plan.at("id").get<std::string>())}, {"state", told(plan, "state")}};
   rows.push_back({"to be sent", letters(course_of(plan).waiting)});
@@ -136,13 +143,14 @@ void print_plan(const Json& plan, std::ostream& out) {
   }
   print_rows(rows, out);
   if (const auto groups = plan.find("groups"); groups != plan.end() && groups->is_array() && !groups->empty()) {
-    Rows table{{"group", "letters", "class", "queue", "model", "cause"}};
+    Rows table{{"group", "letters", "class", "queue", "model", "about USD", "cause"}};
     for (const Json& one : *groups) {
       table.push_back({told(one, "group"),
                        std::to_string(count_in(one, "count")),
                        told(one, "class"),
                        told(one, "queue"),
                        told(one, "model"),
+                       cost_of(one),
                        told(one, "cause")});
     }
     out << '\n';
@@ -394,6 +402,7 @@ int dead_replay(const Arguments& arguments, Terminal& terminal) {
                                              "--class",
                                              "--model",
                                              "--upstream",
+                                             "--operation",
                                              "--advice",
                                              "--key",
                                              "--run-id",

@@ -129,7 +129,10 @@ void print_letter(const Json& json, Terminal& terminal) {
   line("asked", several({{"", "operation"}, {"route ", "route"}, {"upstream ", "upstream"}, {"model ", "model"}}));
   line("work", several({{"key ", "key"}, {"job ", "run_id"}, {"run ", "run"}, {"last call ", "call_id"}}));
   line("failures", several({{"", "failures"}, {"lost USD ", "cost_usd"}}));
-  line("request", several({{"", "request"}, {"revision ", "revision"}}));
+  std::string request = several({{"", "request"}, {"revision ", "revision"}});
+  if (told(json, "request") == "erased")
+    request = "erased at " + told(json, "request_erased_at") + ", when the letter was " + state;
+  line("request", request);
   if (const auto labels = json.find("labels"); labels != json.end() && labels->is_object()) {
     std::string text;
     for (const auto& [name, value] : labels->items())
@@ -185,7 +188,12 @@ int dead_show(const Arguments& arguments, Terminal& terminal) {
     const auto kept = json->find("kept_request");
     const bool there = kept != json->end() && kept->is_object();
     if (there && !arguments.has("--json")) print_request(*kept, terminal.out);
-    if (!there) terminal.err << "No request is kept of it (" << told(*json, "request") << ").\n";
+    if (!there && told(*json, "request") == "erased") {
+      terminal.err << "No request is kept of it: it is " << told(*json, "state") << ", and the request was erased at "
+                   << told(*json, "request_erased_at") << ".\n";
+    } else if (!there) {
+      terminal.err << "No request is kept of it (" << told(*json, "request") << ").\n";
+    }
     if (there) terminal.err << "That the request was shown stands in callgate dead audit.\n";
     return kDone;
   } catch (const Json::exception&) {

@@ -532,8 +532,12 @@ class AdminServer::Impl {
 
   EndpointAnswer answer_to(const EndpointRequest& request) const {
     if (sources_.dead && asks_dead(request.path)) {
-      return answer_of_dead(
-          *sources_.dead, request.method, request.path, request.query, std::chrono::system_clock::now());
+      return answer_of_dead(*sources_.dead,
+                            request.method,
+                            request.path,
+                            request.query,
+                            std::chrono::system_clock::now(),
+                            request.peer);
     }
     if (sources_.runs && asks_runs(request.path)) {
       return answer_of_runs(

@@ -28,6 +28,8 @@ class Asked {
   void wrong(std::string what);
   /// To be asked when all is taken.
   [[nodiscard]] std::optional<EndpointAnswer> refusal() const;
+  /// Who asks, where that is known.
+  std::optional<Peer> who{};
   [[nodiscard]] WallTime now() const { return now_; }
   [[nodiscard]] std::int64_t now_ms() const;
   [[nodiscard]] std::int64_t week_ago() const;

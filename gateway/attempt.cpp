@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "classifier/announced.h"
@@ -11,6 +12,7 @@
 #include "gateway/answer_headers.h"
 #include "gateway/fault_point.h"
 #include "gateway/memo_key.h"
+#include "gateway/query.h"
 #include "gateway/trace_context.h"
 #include "gateway/unknown_answers.h"
 
@@ -109,6 +111,45 @@ bool shares_piece(std::string_view text, std::string_view secret) {
   return false;
 }
 
+/// A key that is not short by chance, whole; or a piece of it.
+bool repeats_key(std::string_view text, std::string_view key) {
+  const auto same = [](char a, char b) { return classifier::lower(a) == classifier::lower(b); };
+  if (key.size() >= kEchoMin && std::search(text.begin(), text.end(), key.begin(), key.end(), same) != text.end())
+    return true;
+  return shares_piece(text, key);
+}
+
+/// Keys that came with the call, in headers or query.
+std::vector<std::string> callers_keys(const Headers& headers, std::string_view target) {
+  Headers keys;
+  std::ranges::copy_if(
+      headers, std::back_inserter(keys), [](const classifier::Header& header) { return is_key_header(header.name); });
+  std::string query;
+  for (std::size_t at = std::min(target.find('?'), target.size()); at < target.size();) {
+    const std::size_t end = std::min(target.find_first_of("&;", at + 1), target.size());
+    const std::string_view pair = target.substr(at + 1, end - at - 1);
+    at = end;
+    if (!is_key_parameter(pair)) continue;
+    (query += query.empty() ? '?' : '&') += pair;
+    // The provider reads it decoded.
+    if (const auto decoded = parameters_of(pair)) {
+      for (const auto& [name, value] : *decoded) keys.push_back({"x-api-key", value});
+    }
+  }
+  return callers_secrets(keys, query);
+}
+
+/// Each of them that stands in the text, and as JSON may write it, becomes stars.
+void mask(std::string& text, const std::string& key) {
+  std::string escaped;
+  for (const char c : key) escaped += c == '/' ? "\\/" : std::string{c};
+  for (const std::string& form : {key, escaped}) {
+    if (form.empty()) continue;
+    for (std::size_t at = text.find(form); at != std::string::npos; at = text.find(form, at + form.size()))
+      text.replace(at, form.size(), form.size(), '*');
+  }
+}
+
 /// All that the paths below share about one attempt; lives in try_once()'s frame.
 struct Try {
   const Call& call;
@@ -188,25 +229,22 @@ struct Try {
   }
   /// A provider that repeats a key, or a piece of one, as a "code" or an id would bring it into our log.
   void drop_echo() {
-    const auto echoes = [this](std::string_view text) {
-      if (admitted.key && shares_piece(text, *admitted.key)) return true;
-      return std::ranges::any_of(call.request.headers, [&](const classifier::Header& header) {
-        return (text.size() >= kEchoMin && header.value.find(text) != std::string::npos) ||
-               (is_key_header(header.name) && shares_piece(text, header.value));
+    if (attempt.verdict.code.empty() && attempt.row.provider_request_id.empty()) return;
+    std::vector<std::string> keys = callers_keys(call.request.headers, call.target);
+    if (admitted.key) keys.push_back(*admitted.key);
+    const auto echoes = [&](std::string_view text) {
+      if (std::ranges::any_of(keys, [text](const std::string& key) { return repeats_key(text, key); })) return true;
+      return std::ranges::any_of(call.request.headers, [text](const classifier::Header& header) {
+        return text.size() >= kEchoMin && header.value.find(text) != std::string::npos;
       });
     };
     if (echoes(attempt.verdict.code)) attempt.verdict.code.clear();
     if (echoes(attempt.row.provider_request_id)) attempt.row.provider_request_id.clear();
   }
-  /// Nor may it show our key to the caller.
+  /// Nor may it show our key to the caller, or to a letter.
   void hide_key() {
-    if (!admitted.key || attempt.good() || attempt.answer_started) return;
-    std::string& bytes = attempt.last.bytes;
-    for (std::size_t at = bytes.find(*admitted.key); at != std::string::npos; at = bytes.find(*admitted.key, at))
-      bytes.replace(at, admitted.key->size(), admitted.key->size(), '*');
-    for (classifier::Header& header : attempt.last.head.headers) {
-      if (header.value.find(*admitted.key) != std::string::npos) header.value = "***";
-    }
+    if (!admitted.key || attempt.good()) return;
+    mask(attempt.last.bytes, *admitted.key);
   }
   /// In our words, since the provider had none that we could read.
   void say_malformed() {
@@ -229,6 +267,9 @@ struct Try {
     AnswerHead head{exchange->status(), passable(exchange->headers())};
     if (!call.request.authority.empty())
       lead_home(head.headers, to.config.url, "http://" + call.request.authority + "/" + to.config.name);
+    if (admitted.key) {
+      for (classifier::Header& header : head.headers) mask(header.value, *admitted.key);
+    }
     return head;
   }
   void content_began() {

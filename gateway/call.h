@@ -71,10 +71,11 @@ struct CallPolicy {
 
 struct LastWord;
 
-/// How a dead letter of a call is written, by its queue's contract or without one.
+/// How a dead letter of a call is written, by its queue's contract.
 struct LetterTerms {
   std::chrono::milliseconds retention{0};  // 0: store.retention.dead_letters.
   std::string version{};                   // Of the payload.
+  ledger::LetterForm form = ledger::LetterForm::AsStore;
 };
 
 /// For a call that is to happen once: what is kept of its end.

@@ -192,7 +192,7 @@ class Reader {
   void check_tenants(Config& config);
   void check_sizes(const Config& config);
   void check_queues(Config& config);
-  void check_queue(QueueContract& queue);
+  void check_queue(QueueContract& queue, const Config& config);
   void check_path(const Path& path, const std::optional<JsonPath>& read);
   void load_payload_schema(QueueContract& queue);
   void check_webhooks(Config& config);
@@ -1247,7 +1247,7 @@ void Reader::load_payload_schema(QueueContract& queue) {
   }
 }
 
-void Reader::check_queue(QueueContract& queue) {
+void Reader::check_queue(QueueContract& queue, const Config& config) {
   constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
   const auto is_name = [&](const std::string& text) {
     return !text.empty() && text.size() <= 64 && text.find_first_not_of(kLetters) == text.npos;
@@ -1298,7 +1298,7 @@ void Reader::check_queue(QueueContract& queue) {
     std::vector<std::string> classes;
     for (std::size_t i = 1; i < kProviders; ++i) classes.emplace_back(classifier::kClassNames[i]);
     for (const std::string& word : decision->second.value.texts) {
-      if (std::ranges::find(classes, word) != classes.end()) continue;
+      if (std::ranges::find(classes, class_meant(word)) != classes.end()) continue;
       const std::string meant = nearest(word, classes);
       add(Kind::Reference,
           place_of(never),
@@ -1306,6 +1306,26 @@ void Reader::check_queue(QueueContract& queue) {
           "must be classes of a verdict (has " + say(word) +
               (meant.empty() ? "; there are: " + listed(classes) + ")" : "; did you mean " + meant + "?)"));
     }
+  }
+  const Path ttl = path / "idempotency_key" / "ttl";
+  if (queue.idempotency_key_ttl.count() > 0 &&
+      (queue.idempotency_key_ttl < config.idempotency.ttl || queue.idempotency_key_ttl > config.store.keep_runs)) {
+    add(Kind::Range,
+        place_of(ttl),
+        ttl,
+        "must be from idempotency.ttl (" + say_duration(config.idempotency.ttl.count()) +
+            "), for which answers are kept by their keys, to store.retention.runs (" +
+            say_duration(config.store.keep_runs.count()) + "), after which nobody knows the run (is " +
+            say_duration(queue.idempotency_key_ttl.count()) + ")");
+  }
+  const Path payload = path / "dead_letter" / "payload";
+  const bool sealed = config.store.payloads == Config::Store::Payloads::Auto && config.store.payload_key.given();
+  if (queue.dead_letter.payload == ledger::LetterForm::Encrypted && !sealed) {
+    add(Kind::Reference,
+        place_of(payload),
+        payload,
+        config.store.payload_key.given() ? "encrypted needs store.payloads: auto"
+                                         : "encrypted needs a key: set store.payload_key");
   }
   const Path rate = path / "replay" / "max_rate";
   if (const auto decision = decisions_.find(rate);
@@ -1334,7 +1354,7 @@ void Reader::check_queue(QueueContract& queue) {
 }
 
 void Reader::check_queues(Config& config) {
-  for (QueueContract& queue : config.queues) check_queue(queue);
+  for (QueueContract& queue : config.queues) check_queue(queue, config);
 }
 
 void Reader::check_webhooks(Config& config) {

@@ -91,10 +91,17 @@ void put_never(Config& config, const std::string& name, const Value& value) {
   std::vector<classifier::Class>& never = queue_of(config, name).retry.never;
   never.clear();
   for (const std::string& word : value.texts) {
-    const auto cls = std::ranges::find(classifier::kClassNames, word);
+    const auto cls = std::ranges::find(classifier::kClassNames, class_meant(word));
     if (cls == classifier::kClassNames.end()) continue;  // The check says so.
     never.push_back(static_cast<classifier::Class>(cls - classifier::kClassNames.begin()));
   }
+}
+
+void put_letter_payload(Config& config, const std::string& name, const Value& value) {
+  using ledger::LetterForm;
+  queue_of(config, name).dead_letter.payload = value.text == "encrypted" ? LetterForm::Encrypted
+                                               : value.text == "plain"   ? LetterForm::Plain
+                                                                         : LetterForm::LeftOut;
 }
 
 void put_max_rate(Config& config, const std::string& name, const Value& value) {
@@ -934,9 +941,9 @@ constexpr Key kKeys[] = {
     {.path = "dead_letters.max_bytes",
      .type = Type::Size,
      .standard = "256MiB",
-     .meaning =
-         "The requests of all of them together, as stored; beyond it a letter is written without its request, and "
-         "counted.",
+     .meaning = "The requests of all open ones together, edits included, as stored (a letter that is over has none "
+                "any more); "
+                "beyond it a letter is written without its request, and counted.",
      .range = between(kMiB, 1024 * kGiB),
      .apply = put<&C::dead_letters_bytes>},
     {.path = "runs", .type = Type::Map, .meaning = "Calls that are accepted now and made later."},
@@ -1047,9 +1054,11 @@ constexpr Key kKeys[] = {
      .apply = put_queue<&Q::idempotency_key_from>},
     {.path = "queues.*.idempotency_key.ttl",
      .type = Type::Duration,
-     .meaning = "How long the same key is the same run.",
+     .meaning = "For so long after its end a run is the answer to its key; then the key begins a new one. From "
+                "`idempotency.ttl` to `store.retention.runs`, which holds without it.",
+     .range = between(kSecond, 3660 * kDay),
      .example = "7d",
-     .later = "a time of its own; a run's key holds as long as the run is kept (store.retention.runs)"},
+     .apply = put_queue<&Q::idempotency_key_ttl>},
     {.path = "queues.*.idempotency_key.on_conflict",
      .type = Type::Word,
      .standard = "return_existing",
@@ -1110,7 +1119,8 @@ constexpr Key kKeys[] = {
     {.path = "queues.*.retry.never",
      .type = Type::Texts,
      .standard = "[]",
-     .meaning = "Classes after which a run is not tried again, whatever the verdict says.",
+     .meaning = "Classes after which a run is not tried again, whatever the verdict says (`content_filter` is "
+                "another word for `content_policy`).",
      .range = between(0, 17),
      .example = "[auth, invalid_request, content_policy]",
      .apply = put_never},
@@ -1124,22 +1134,24 @@ constexpr Key kKeys[] = {
     {.path = "queues.*.dead_letter.max_items",
      .type = Type::Integer,
      .standard = "0",
-     .meaning = "Most open ones. 0: no limit.",
+     .meaning = "Most open ones, each run that is not over counted as one, since it may become one. 0: no limit.",
      .range = between(0, 1e7),
      .example = "50000",
      .apply = put_queue<&Q::dead_letter, &Q::DeadLetter::max_items>},
     {.path = "queues.*.dead_letter.on_full",
      .type = Type::Word,
      .standard = "block_enqueue",
-     .meaning = "With so many, new runs are refused (503) until some are resolved or discarded; nothing is dropped.",
+     .meaning = "With so many, new runs are refused (503) until some are resolved or discarded, or runs are over; "
+                "nothing is dropped.",
      .words = "block_enqueue",
      .apply = put_only_word},
     {.path = "queues.*.dead_letter.payload",
      .type = Type::Word,
-     .meaning = "How requests are kept.",
-     .words = "encrypted|plain|none",
+     .meaning = "How the requests of dead letters are kept; without it as `store.payloads` and `store.payload_key` "
+                "say. `encrypted` needs the latter.",
+     .words = "encrypted|plain|left_out",
      .example = "encrypted",
-     .later = "a choice of its own for each queue; store.payloads and store.payload_key hold for all"},
+     .apply = put_letter_payload},
     {.path = "queues.*.replay", .type = Type::Map, .meaning = "Doing dead letters again."},
     {.path = "queues.*.replay.requires_approval",
      .type = Type::Flag,
@@ -1183,19 +1195,19 @@ constexpr Key kKeys[] = {
      .range = kCount,
      .example = "100000",
      .later = "backfills"},
-    {.path = "queues.*.alerts", .type = Type::Map, .meaning = "When somebody is woken.", .later = "alerts"},
+    {.path = "queues.*.alerts", .type = Type::Map, .meaning = "When somebody is woken by dead letters that arrive."},
     {.path = "queues.*.alerts.arrivals_floor",
      .type = Type::Integer,
+     .standard = "5",
      .meaning = "Dead letters in 15 minutes up to which nobody is.",
      .range = between(0, 1e6),
-     .example = "5",
-     .later = "alerts; let your Prometheus watch callgate_dead_letters_total"},
+     .apply = put_queue<&Q::alerts, &Q::Alerts::arrivals_floor>},
     {.path = "queues.*.alerts.step_factor",
      .type = Type::Number,
+     .standard = "4",
      .meaning = "How many times the average of the day before are too many.",
      .range = between(1, 1000),
-     .example = "4",
-     .later = "alerts; let your Prometheus watch callgate_dead_letters_total"},
+     .apply = put_queue<&Q::alerts, &Q::Alerts::step_factor>},
     {.path = "webhooks", .type = Type::Map, .meaning = "Telling others how a run ended."},
     {.path = "webhooks.allow_hosts",
      .type = Type::Texts,

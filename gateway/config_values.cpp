@@ -396,6 +396,8 @@ std::expected<Substituted, Mistake> substitute(std::string_view raw, const Envir
   return out;
 }
 
+std::string_view class_meant(std::string_view word) { return word == "content_filter" ? "content_policy" : word; }
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   if (word.empty() || word.size() > 64) return {};
   const auto plain = [](std::string_view text) {

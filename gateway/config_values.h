@@ -39,6 +39,9 @@ struct Substituted {
 };
 [[nodiscard]] std::expected<Substituted, Mistake> substitute(std::string_view raw, const Environment& environment);
 
+/// A class's name, also where it was named by another word that people have for it ("content_filter").
+[[nodiscard]] std::string_view class_meant(std::string_view word);
+
 /// The candidate that was probably meant, or empty.
 [[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "gateway/digest.h"
 #include "gateway/json_edit.h"
 #include "gateway/replays.h"
+#include "gateway/runs.h"
 #include "ledger/times.h"
 
 namespace gateway {
@@ -79,11 +82,13 @@ std::expected<T, EndpointAnswer> write(
   return std::move(*value);
 }
 
+std::string name_of(const std::optional<Peer>& who) { return who ? who->user : kAdmin; }
+
 ledger::AuditRow audit(const Asked& asked, const char* act, std::string what, std::string reason,
                        std::int64_t count = 1) {
   ledger::AuditRow row;
   row.at_ms = asked.now_ms();
-  row.who = kAdmin;
+  row.who = name_of(asked.who);
   row.act = act;
   row.what = std::move(what);
   row.reason = std::move(reason);
@@ -106,6 +111,7 @@ ledger::LettersAsk which(Asked& asked) {
   ask.cls = asked.take("class");
   ask.model = asked.take("model");
   ask.upstream = asked.take("upstream");
+  ask.operation = asked.take("operation");
   ask.advice = asked.take("advice");
   ask.key = asked.take("key");
   ask.run_id = asked.take("run_id");
@@ -123,6 +129,7 @@ Json filter_json(const ledger::LettersAsk& ask) {
                                                               {"class", &ask.cls},
                                                               {"model", &ask.model},
                                                               {"upstream", &ask.upstream},
+                                                              {"operation", &ask.operation},
                                                               {"advice", &ask.advice},
                                                               {"key", &ask.key},
                                                               {"run_id", &ask.run_id}};
@@ -176,6 +183,7 @@ Json json_of(const ledger::LetterLine& line) {
           {"failures", line.failures},
           {"revision", line.revision},
           {"request", line.payload},
+          {"request_erased_at", line.payload == "erased" ? time(line.ended_ms) : Json()},
           {"callers_key", line.callers_key},
           {"version", text(line.version)},
           {"call_id", text(line.call_id)},
@@ -311,14 +319,21 @@ EndpointAnswer letter(const DeadSources& sources, const std::string& id, Asked a
 EndpointAnswer discard(const DeadSources& sources, Asked asked) {
   ledger::LettersAsk ask = which(asked);
   std::string reason = reason_in(asked, true);
-  if (ask.group.empty() && ask.ids.empty() && ask.queue.empty() && ask.cls.empty())
-    asked.wrong("must name a group, letters by id, a queue or a class");
+  if (ask.group.empty() && ask.ids.empty() && ask.queue.empty() && ask.cls.empty() && ask.operation.empty())
+    asked.wrong("must name a group, letters by id, a queue, a class or an operation");
   if (auto refused = asked.refusal()) return std::move(*refused);
   ledger::AuditRow act = audit(asked, "dead.discard", filter_json(ask).dump(), std::move(reason));
   const auto count =
       write<std::int64_t>([&](auto done) { sources.store->discard_letters(ask, std::move(act), std::move(done)); });
   if (!count) return count.error();
   return json_answer({{"count", *count}});
+}
+
+/// What a text of JSON says; of a number that is too large its text.
+Json value_in(const std::string& json) {
+  if (json.empty()) return {};
+  Json value = Json::parse(json, nullptr, false);
+  return value.is_discarded() ? Json(json) : value;
 }
 
 EndpointAnswer edit(const DeadSources& sources, const std::string& id, Asked asked) {
@@ -334,6 +349,8 @@ EndpointAnswer edit(const DeadSources& sources, const std::string& id, Asked ask
   if (!*found) return no_letter();
   const ledger::LetterLine& line = (*found)->line;
   if (line.state != "open") return plain_problem(409, "Not open", "The letter is " + line.state + " already.");
+  if (line.operation == ledger::kWebhook)
+    return plain_problem(409, "Not to be edited", "What a webhook tells is what has happened; it is sent as it is.");
   auto request = read<std::shared_ptr<const ledger::KeptRequest>>(
       sources, [id, revision = line.revision](ledger::Books& books) { return books.letter_request(id, revision); });
   if (!request) return std::move(request.error());
@@ -348,9 +365,13 @@ EndpointAnswer edit(const DeadSources& sources, const std::string& id, Asked ask
   Json difference = Json::array();
   for (const EditedMember& one : edited->members) {
     difference.push_back({{"at", one.at},
-                          {"was", one.was.empty() ? Json() : Json::parse(one.was, nullptr, false)},
-                          {"is", Json::parse(one.is, nullptr, false)}});
+                          {"was", value_in(one.was)},
+                          {"is", value_in(one.is)},
+                          {"was_text", text(one.was)},
+                          {"is_text", one.is}});
   }
+  if (edited->members.empty())
+    return json_answer({{"revision", line.revision}, {"difference", std::move(difference)}});
   if (dry == "true") return json_answer({{"revision", line.revision + 1}, {"difference", std::move(difference)}});
   auto fresh = std::make_shared<ledger::KeptRequest>(**request);
   fresh->body = std::move(edited->body);
@@ -358,8 +379,14 @@ EndpointAnswer edit(const DeadSources& sources, const std::string& id, Asked ask
   std::string where;
   for (const EditedMember& one : edited->members) where += (where.empty() ? "" : ", ") + one.at;
   const auto revision = write<int>([&](auto done) {
-    sources.store->edit_letter(
-        id, tenant, line.revision, fresh, where, audit(asked, "dead.edit", id, reason), std::move(done));
+    sources.store->edit_letter(id,
+                               tenant,
+                               line.revision,
+                               fresh,
+                               sources.terms(line.queue).form,
+                               where,
+                               audit(asked, "dead.edit", id, reason),
+                               std::move(done));
   });
   if (!revision) return revision.error();
   return json_answer({{"revision", *revision}, {"difference", std::move(difference)}});
@@ -367,16 +394,54 @@ EndpointAnswer edit(const DeadSources& sources, const std::string& id, Asked ask
 
 // --- replays -------------------------------------------------------------------------------------------------------
 
+struct PlannedGroup {
+  ledger::LetterLine sample{};  // The newest of them.
+  std::int64_t count = 0;
+  std::map<std::string, std::int64_t> by_model{};
+};
 struct Planned {
   std::vector<ledger::ReplayItem> items{};
   std::map<std::string, std::int64_t> skipped{};
-  std::map<std::string, std::int64_t> by_model{};
+  std::map<std::string, PlannedGroup> groups{};
   std::set<std::string> queues{};
   bool cut = false;  // More than one plan may hold.
 };
 
-std::expected<Planned, EndpointAnswer> choose(const DeadSources& sources, ledger::LettersAsk ask) {
+/// Why letters can never be sent as they are, whoever waits how long; empty: they can. Each kind is looked at once.
+class Sendable {
+ public:
+  Sendable(const DeadSources& sources, std::int64_t now_ms) : sources_(sources), now_ms_(now_ms) {}
+  std::string why_not(const ledger::LetterLine& line) {
+    if (line.expires_ms <= now_ms_) return "expired";
+    if (line.payload != "kept") return "no_request";
+    const auto [at, fresh] = known_.try_emplace({line.tenant, line.route, line.operation});
+    if (fresh) at->second = sources_.in_the_way(line);
+    return at->second;
+  }
+
+ private:
+  const DeadSources& sources_;
+  std::int64_t now_ms_;
+  std::map<std::tuple<std::string, std::string, std::string>, std::string> known_{};
+};
+
+/// Keys of those letters of webhooks that are of their run's last end.
+ledger::Books::Answer<std::set<std::string>> untold_keys(ledger::Books& books,
+                                                         const std::vector<ledger::LetterLine>& lines) {
+  std::set<std::string> keys;
+  for (const ledger::LetterLine& line : lines) {
+    if (line.operation != ledger::kWebhook) continue;
+    const auto row = books.untold_webhook(line.run);
+    if (!row) return std::unexpected{row.error()};
+    if (*row) keys.insert(webhook_key(**row));
+  }
+  return keys;
+}
+
+std::expected<Planned, EndpointAnswer> choose(const DeadSources& sources, ledger::LettersAsk ask,
+                                              std::int64_t now_ms) {
   Planned plan;
+  Sendable sendable{sources, now_ms};
   ask.state = ledger::LetterState::Open;
   ask.most = kAtOnce;
   for (;;) {
@@ -389,13 +454,16 @@ std::expected<Planned, EndpointAnswer> choose(const DeadSources& sources, ledger
         read<std::vector<std::string>>(sources, [&ids](ledger::Books& books) { return books.in_replay(ids); });
     if (!busy) return std::unexpected{std::move(busy.error())};
     const std::set<std::string> replaying{busy->begin(), busy->end()};
+    auto untold =
+        read<std::set<std::string>>(sources, [&page](ledger::Books& books) { return untold_keys(books, *page); });
+    if (!untold) return std::unexpected{std::move(untold.error())};
     for (const ledger::LetterLine& line : *page) {
       if (replaying.contains(line.id)) {
         ++plan.skipped["in_another_replay"];
-      } else if (line.payload != "kept") {
-        ++plan.skipped["no_request"];
-      } else if (line.cls == "webhook") {
-        ++plan.skipped["webhook"];
+      } else if (const std::string why = sendable.why_not(line); !why.empty()) {
+        ++plan.skipped[why];
+      } else if (line.operation == ledger::kWebhook && !untold->contains(line.key)) {
+        ++plan.skipped["told_anew"];
       } else if (plan.items.size() >= kMostItems) {
         plan.cut = true;
       } else {
@@ -403,7 +471,11 @@ std::expected<Planned, EndpointAnswer> choose(const DeadSources& sources, ledger
         item.letter = line.id;
         item.revision = line.revision;
         plan.items.push_back(std::move(item));
-        ++plan.by_model[line.model];
+        const auto [at, fresh] = plan.groups.try_emplace(line.group);
+        if (fresh) at->second.sample = line;
+        ++at->second.count;
+        // Who is only told of something costs nothing.
+        if (line.operation != ledger::kWebhook) ++at->second.by_model[line.model];
         plan.queues.insert(line.queue);
       }
     }
@@ -415,29 +487,65 @@ std::expected<Planned, EndpointAnswer> choose(const DeadSources& sources, ledger
   return plan;
 }
 
-/// From what answered calls of the same model took in the last week; nothing: there were none.
-Json estimate(const DeadSources& sources, const Planned& plan, const Asked& asked) {
+/// What letters of these models may take, from what answered calls of them took in the last week.
+struct Estimate {
+  std::int64_t input = 0, output = 0, cost = 0;
+  std::int64_t unknown = 0;  // Letters of models of which there were none.
+  void add(const std::map<std::string, std::int64_t>& by_model, const std::vector<ledger::SpendLine>& answered) {
+    for (const auto& [model, count] : by_model) {
+      const ledger::SpendLine* like = nullptr;
+      for (const ledger::SpendLine& line : answered) {
+        if (line.by.front() == model && line.answered > 0) like = &line;
+      }
+      if (!like) {
+        unknown += count;
+        continue;
+      }
+      const double times = static_cast<double>(count) / static_cast<double>(like->answered);
+      input += std::llround(static_cast<double>(like->input) * times);
+      output += std::llround(static_cast<double>(like->output) * times);
+      cost += std::llround(static_cast<double>(like->cost_nano - like->failed_nano) * times);
+    }
+  }
+  [[nodiscard]] Json json() const {
+    return {
+        {"input_tokens", input}, {"output_tokens", output}, {"cost_usd", usd(cost)}, {"without_estimate", unknown}};
+  }
+};
+
+std::vector<ledger::SpendLine> answered_by_model(const DeadSources& sources, const Asked& asked) {
   ledger::SpendAsk ask;
   ask.by = {"model"};
   ask.since_ms = asked.week_ago();
-  auto lines =
-      read<std::vector<ledger::SpendLine>>(sources, [ask](ledger::Books& books) { return books.spend(ask); });
-  std::int64_t input = 0, output = 0, cost = 0, unknown = 0;
-  for (const auto& [model, count] : plan.by_model) {
-    const ledger::SpendLine* like = nullptr;
-    for (std::size_t i = 0; lines && i < lines->size(); ++i) {
-      if ((*lines)[i].by.front() == model && (*lines)[i].answered > 0) like = &(*lines)[i];
-    }
-    if (!like) {
-      unknown += count;
-      continue;
-    }
-    const double times = static_cast<double>(count) / static_cast<double>(like->answered);
-    input += std::llround(static_cast<double>(like->input) * times);
-    output += std::llround(static_cast<double>(like->output) * times);
-    cost += std::llround(static_cast<double>(like->cost_nano - like->failed_nano) * times);
+  return read<std::vector<ledger::SpendLine>>(sources, [ask](ledger::Books& books) { return books.spend(ask); })
+      .value_or(std::vector<ledger::SpendLine>{});
+}
+
+/// Of all, and by group, the greatest first.
+std::pair<Json, Json> estimates(const DeadSources& sources, const Planned& plan, const Asked& asked) {
+  const std::vector<ledger::SpendLine> answered = answered_by_model(sources, asked);
+  std::vector<const PlannedGroup*> sorted;
+  for (const auto& [name, group] : plan.groups) sorted.push_back(&group);
+  std::ranges::stable_sort(sorted, std::greater<>{}, &PlannedGroup::count);
+  std::map<std::string, std::int64_t> by_model;
+  Json list = Json::array();
+  for (const PlannedGroup* group : sorted) {
+    Estimate own;
+    own.add(group->by_model, answered);
+    for (const auto& [model, count] : group->by_model) by_model[model] += count;
+    const ledger::LetterLine& line = group->sample;
+    list.push_back({{"group", line.group},
+                    {"count", group->count},
+                    {"class", line.cls},
+                    {"code", text(line.code)},
+                    {"queue", text(line.queue)},
+                    {"model", line.model},
+                    {"cause", line.cause},
+                    {"estimate", own.json()}});
   }
-  return {{"input_tokens", input}, {"output_tokens", output}, {"cost_usd", usd(cost)}, {"without_estimate", unknown}};
+  Estimate all;
+  all.add(by_model, answered);
+  return {all.json(), std::move(list)};
 }
 
 std::string digest_of(const std::vector<ledger::ReplayItem>& items, const std::string& limits) {
@@ -472,7 +580,7 @@ EndpointAnswer plan(const DeadSources& sources, Asked asked) {
       limits.max_cost_nano = amount->value;
   }
   if (auto refused = asked.refusal()) return std::move(*refused);
-  auto chosen = choose(sources, ask);
+  auto chosen = choose(sources, ask, asked.now_ms());
   if (!chosen) return std::move(chosen.error());
   bool needs_approval = false;
   for (const std::string& queue : chosen->queues) {
@@ -486,7 +594,7 @@ EndpointAnswer plan(const DeadSources& sources, Asked asked) {
   ledger::Replay replay;
   replay.id = sources.new_id();
   replay.created_ms = asked.now_ms();
-  replay.who = kAdmin;
+  replay.who = name_of(asked.who);
   replay.reason = reason;
   replay.tenant = ask.tenant;
   replay.filter = filter_json(ask).dump();
@@ -508,7 +616,9 @@ EndpointAnswer plan(const DeadSources& sources, Asked asked) {
   for (const auto& [why, count] : chosen->skipped) skipped.push_back({{"why", why}, {"count", count}});
   json["skipped_at_plan"] = std::move(skipped);
   json["more_than_one_plan_holds"] = chosen->cut;
-  json["estimate"] = estimate(sources, *chosen, asked);
+  auto [whole, by_group] = estimates(sources, *chosen, asked);
+  json["estimate"] = std::move(whole);
+  json["groups"] = std::move(by_group);
   json["needs_approval"] = needs_approval;
   return json_answer(json);
 }
@@ -651,6 +761,13 @@ EndpointAnswer approve(const DeadSources& sources, const std::string& id, Asked 
   auto replay = one_replay(sources, id);
   if (!replay) return std::move(replay.error());
   if (replay->state != ReplayState::Planned) return plain_problem(409, "Not now", "Only a plan can be approved.");
+  if (asked.who && replay->who == asked.who->user)
+    return plain_problem(
+        403, "Not an approver", "Who has planned a replay cannot approve of it: somebody else must.");
+  if (asked.who && !asked.who->is(by)) {
+    return plain_problem(
+        403, "Not an approver", by + " is neither " + asked.who->user + ", who asks for it, nor a group of theirs.");
+  }
   // Whoever its queues' contracts name.
   std::string after;
   std::set<std::string> queues;
@@ -761,9 +878,11 @@ bool asks_dead(std::string_view path) {
 }
 
 EndpointAnswer answer_of_dead(const DeadSources& sources, std::string_view method, std::string_view path,
-                              std::string_view query, WallTime now) {
+                              std::string_view query, WallTime now, const std::optional<PeerIds>& peer) {
   Asked asked{query, now};
   const bool get = method == "GET";
+  // Looking changes nothing, but what is shown of a request is audited.
+  if (peer && (!get || query.find("request=") != query.npos)) asked.who = peer_named(*peer);
   if (path == "/v1/audit") return get ? acts(sources, std::move(asked)) : only("GET");
   const bool dead = path.starts_with(kDead) && !path.starts_with(kReplays);
   path.remove_prefix(dead ? kDead.size() : kReplays.size());

@@ -302,6 +302,7 @@ class Endpoint::Impl {
     if (mark < target.size()) request.query = target.substr(mark + 1);
     request.authority = connection.head->authority;
     request.headers = connection.head->headers;
+    request.peer = peer_ids(connection.fd.get());
     request.spare_memory = bytes_to_send() > kAnswersMax;
     EndpointAnswer answer;
     try {

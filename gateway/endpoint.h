@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "classifier/headers.h"
+#include "gateway/peer.h"
 
 namespace gateway {
 
@@ -21,6 +23,7 @@ struct EndpointRequest {
   std::string query{};            // Behind the question mark, as it stands there.
   std::string authority{};        // What Host says.
   classifier::Headers headers{};  // As in RequestHead.
+  std::optional<PeerIds> peer{};  // Of a unix socket.
   bool spare_memory = false;      // Many answers wait in memory for slow readers: give no large one.
 };
 

@@ -126,6 +126,13 @@ void Front::configure(const Config& config) {
   directory_ = directory_of(config);
   policy_ = policy_of(config);
   tenants_ = std::make_shared<const Tenants>(config);
+  letter_terms_.clear();
+  for (const QueueContract& queue : config.queues) {
+    auto terms = std::make_shared<LetterTerms>();
+    terms->retention = queue.dead_letter.retention;
+    terms->form = queue.dead_letter.payload;
+    letter_terms_[queue.name] = std::move(terms);
+  }
   derive_ = config.idempotency.derive;
   once_.configure(config.idempotency, config.store.refuse);
   sampling_.reset();
@@ -162,6 +169,11 @@ std::shared_ptr<ledger::CallTrace> Front::trace_of(const Inbound& request) {
   trace->arrived =
       runtime.wall_now() - std::chrono::duration_cast<std::chrono::microseconds>(runtime.now() - request.arrived);
   return trace;
+}
+
+std::shared_ptr<const LetterTerms> Front::letter_terms(const std::string& queue) const {
+  const auto found = letter_terms_.find(queue);
+  return found == letter_terms_.end() ? nullptr : found->second;
 }
 
 std::pair<AnswerHead, std::string> Front::refuse(const RefusedRequest& refused) {
@@ -354,6 +366,7 @@ std::expected<Understood, RefusedRequest> Front::call_of(Inbound request, Asked 
       new_call_id(services_.runtime.wall_now(), services_.runtime.random_bits(), services_.runtime.random_bits());
   call.run_id = std::move(asked.ours.run_id);
   call.queue = std::move(asked.ours.queue);
+  call.letter = letter_terms(call.queue);
   call.labels = std::move(asked.ours.labels);
   call.idempotency_key = std::move(asked.ours.idempotency_key);
   call.fresh = asked.ours.fresh;
@@ -472,7 +485,10 @@ task<std::expected<CallRecord, RefusedRequest>> Front::run_errand(Errand errand,
   call.deadline = errand.deadline;
   call.first_content_by = TimePoint::max();
   call.retry = std::move(errand.retry);
-  call.letter = std::move(errand.letter);
+  auto terms = std::make_shared<LetterTerms>();
+  if (const auto known = letter_terms(call.queue)) *terms = *known;
+  terms->version = std::move(errand.version);
+  call.letter = std::move(terms);
   call.run = std::move(errand.run);
   if (call.trace) {
     auto trace = std::make_shared<ledger::CallTrace>(*call.trace);

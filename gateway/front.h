@@ -45,7 +45,7 @@ struct Errand {
   std::string key{};       // … and for people.
   TimePoint deadline = TimePoint::max();
   std::optional<budget::RetryPolicy> retry{};
-  std::shared_ptr<const LetterTerms> letter{};
+  std::string version{};  // Of the payload, for its letter.
   std::shared_ptr<RunHold> run{};
 };
 
@@ -115,6 +115,8 @@ class Front {
   /// Null: tracing is off.
   [[nodiscard]] std::shared_ptr<ledger::CallTrace> trace_of(const Inbound& request);
   void ended(CallRecord record);
+  /// Null: its queue has no contract that says anything of letters.
+  [[nodiscard]] std::shared_ptr<const LetterTerms> letter_terms(const std::string& queue) const;
   /// DELETE /callgate/v1/calls/{id}: a worker takes back a call of its own tenant.
   [[nodiscard]] std::pair<AnswerHead, std::string> own_api(const Inbound& request, const TenantConfig& tenant);
 
@@ -133,6 +135,7 @@ class Front {
   std::shared_ptr<const Directory> directory_{};
   std::shared_ptr<const CallPolicy> policy_{};
   std::shared_ptr<const Tenants> tenants_{};
+  std::map<std::string, std::shared_ptr<const LetterTerms>, std::less<>> letter_terms_{};  // By queue.
   Once once_;
   Config::Idempotency::Derive derive_ = Config::Idempotency::Derive::Undelivered;
 };

@@ -60,7 +60,8 @@ std::size_t character_at(std::string_view text, std::size_t at) {
 /// Without recursion: a text decides nothing about our stack.
 class JsonReader {
  public:
-  JsonReader(std::string_view text, std::vector<JsonValue>& values) : text_(text), values_(values) {}
+  JsonReader(std::string_view text, std::vector<JsonValue>& values, JsonTree::Twice twice)
+      : text_(text), values_(values), twice_(twice) {}
 
   bool read() {
     if (text_.size() >= kLongestText) return fail("is too large");
@@ -133,6 +134,7 @@ class JsonReader {
                !word("true", Kind::True, found)) {
       return bad();
     }
+    found.until = static_cast<std::uint32_t>(at_);
     add(found);
     return next();
   }
@@ -160,7 +162,8 @@ class JsonReader {
   bool close() {
     JsonValue& container = values_[open_.back()];
     container.end = static_cast<std::uint32_t>(values_.size());
-    if (container.kind == Kind::Object && container.count > 1) {
+    container.until = static_cast<std::uint32_t>(at_);
+    if (twice_ == JsonTree::Twice::Refused && container.kind == Kind::Object && container.count > 1) {
       std::vector<std::string> names;
       names.reserve(container.count);
       for (std::uint32_t i = open_.back() + 1; i < container.end; i = values_[i].end)
@@ -246,6 +249,7 @@ class JsonReader {
 
   std::string_view text_;
   std::vector<JsonValue>& values_;
+  JsonTree::Twice twice_;
   std::size_t at_ = 0;
   std::vector<std::uint32_t> open_{};
 };
@@ -269,9 +273,9 @@ void append_utf8(std::string& out, std::uint32_t code) {
 
 }  // namespace
 
-std::expected<JsonTree, JsonFault> JsonTree::read(std::string_view text) {
+std::expected<JsonTree, JsonFault> JsonTree::read(std::string_view text, Twice twice) {
   JsonTree tree;
-  JsonReader reader{text, tree.values_};
+  JsonReader reader{text, tree.values_, twice};
   if (!reader.read()) return std::unexpected(std::move(reader.fault));
   return tree;
 }

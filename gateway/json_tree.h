@@ -22,7 +22,8 @@ struct JsonValue {
   Kind kind = Kind::Null;
   std::uint32_t end = 0;    // Index behind the last value within it; the first within it comes right after it.
   std::uint32_t count = 0;  // Of items or members.
-  std::uint32_t at = 0;     // Byte of the text at which it begins.
+  std::uint32_t at = 0;     // Byte of the text at which it begins, …
+  std::uint32_t until = 0;  // … and the first one behind it.
   std::string_view text{};  // Of a number as written, of a string what is between its quotes.
   std::string_view key{};   // Of a member: its name, as between its quotes.
 };
@@ -37,7 +38,8 @@ struct JsonFault {
 /// A text and the values in it, each before those within it. The text must outlive it.
 class JsonTree {
  public:
-  [[nodiscard]] static std::expected<JsonTree, JsonFault> read(std::string_view text);
+  enum class Twice : std::uint8_t { Refused, Kept };  // A name that stands twice in one object.
+  [[nodiscard]] static std::expected<JsonTree, JsonFault> read(std::string_view text, Twice twice = Twice::Refused);
 
   [[nodiscard]] const JsonValue& operator[](std::uint32_t index) const { return values_[index]; }
   [[nodiscard]] std::size_t size() const { return values_.size(); }

@@ -81,6 +81,7 @@ ledger::Letter LetterMaker::make(const CallRecord& record, std::string_view said
   if (terms_) {
     letter.retention = terms_->retention;
     letter.version = terms_->version;
+    letter.form = terms_->form;
   }
   return letter;
 }

@@ -387,6 +387,9 @@ class Metrics::Impl {
     count(answers_evicted_.at({}), figures.answers_evicted);
     runs_open_.at({}).Set(static_cast<double>(figures.runs_open));
     runs_bytes_.at({}).Set(static_cast<double>(figures.runs_bytes));
+    count(letters_without_.at({}), figures.letters_without);
+    count(letters_expired_.at({}), figures.letters_expired);
+    letter_bytes_.at({}).Set(static_cast<double>(figures.letters_bytes));
   }
 
   void exports(const TraceExporter::Figures& figures) {
@@ -998,6 +1001,13 @@ class Metrics::Impl {
   Gauges stored_answer_bytes_ = gauges("callgate_stored_answer_bytes", "Their size as stored.", {});
   Counters answers_evicted_ = counters("callgate_stored_answers_evicted_total",
                                        "Answers that were given up for want of room (idempotency.max_bytes).", {});
+  Counters letters_without_ = counters(
+      "callgate_dead_letters_without_request_total",
+      "Dead letters that were written without their request, for want of room (dead_letters.max_bytes).", {});
+  Counters letters_expired_ = counters("callgate_dead_letters_expired_total",
+                                       "Dead letters that were still open when their time was over.", {});
+  Gauges letter_bytes_ =
+      gauges("callgate_dead_letter_request_bytes", "Size of the requests of open dead letters, as stored.", {});
   Gauges connections_ = gauges("callgate_connections", "Connections from callers.", {});
   Gauges upstream_connections_ =
       gauges("callgate_upstream_connections", "Connections to providers, idle ones included.", {});

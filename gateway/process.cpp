@@ -359,12 +359,24 @@ class Sidecar {
       ReplayTerms terms;
       // What no contract says is the operator's to choose.
       if (contract.name.empty()) return terms;
+      terms.form = contract.dead_letter.payload;
       terms.needs_approval = contract.replay.requires_approval;
       terms.approvers = contract.replay.approvers;
       terms.max_per_second = contract.replay.max_rate;
       terms.canary = contract.replay.canary;
       if (contract.replay.max_cost) terms.max_cost_nano = contract.replay.max_cost->value;
       return terms;
+    };
+    sources.in_the_way = [this](const ledger::LetterLine& letter) -> std::string {
+      const std::shared_ptr<const Config> config = told_config_.load();
+      if (letter.operation == ledger::kWebhook) return config->webhooks.secret.given() ? "" : "not_configured";
+      if (!Tenants{*config}.named(letter.tenant)) return "unknown_tenant";
+      const std::shared_ptr<const Directory> directory = directory_of(*config);
+      const auto route = directory->routes.find(letter.route);
+      if (route == directory->routes.end()) return "not_configured";
+      const bool own_key = std::ranges::any_of(
+          route->second->steps, [](const RouteTarget& step) { return step.to->config.credentials.empty(); });
+      return own_key ? "no_credential" : "";
     };
     sources.schema_fault = [this](const std::string& queue, std::string_view body) {
       const std::shared_ptr<const Config> config = told_config_.load();
@@ -400,6 +412,9 @@ class Sidecar {
            {"waiting", replay.waiting}});
     };
     doors.store_trouble = [this] { return store_trouble_; };
+    doors.retell = [this](ledger::LetterLine letter, std::string body, Signal& signal) {
+      return runs_.retell(std::move(letter), std::move(body), signal);
+    };
     doors.breaker_open = [this](const std::string& upstream, const std::string& model) {
       for (const budget::UpstreamHealth& one : admission_.health()) {
         if (one.name != upstream) continue;

@@ -12,6 +12,7 @@
 #include "classifier/verdict.h"
 #include "gateway/json_path.h"
 #include "gateway/json_schema.h"
+#include "ledger/letters.h"
 
 namespace gateway {
 
@@ -44,7 +45,9 @@ struct QueueContract {
 
   std::optional<JsonPath> version_from{};          // Of the payload; it travels with the run.
   std::optional<JsonPath> idempotency_key_from{};  // Where the request names no key itself.
-  std::optional<JsonPath> ordering_key{};          // Runs with the same one are done in their order.
+  /// After its end, the same key is the same run for so long; 0: as long as it is kept.
+  std::chrono::milliseconds idempotency_key_ttl{0};
+  std::optional<JsonPath> ordering_key{};  // Runs with the same one are done in their order.
 
   struct Concurrency {
     int max = 0;               // Runs at once; 0: no limit but runs.concurrent.
@@ -63,9 +66,17 @@ struct QueueContract {
 
   struct DeadLetter {
     std::chrono::milliseconds retention{0};  // 0: store.retention.dead_letters.
-    std::int64_t max_items = 0;              // Open ones, beyond which no run is accepted; 0: no limit.
+    /// Open ones and runs that are not over, beyond which no run is accepted; 0: no limit.
+    std::int64_t max_items = 0;
+    ledger::LetterForm payload = ledger::LetterForm::AsStore;  // Of the requests.
     bool operator==(const DeadLetter&) const = default;
   } dead_letter{};
+
+  struct Alerts {                     // When somebody is woken by dead letters that arrive (callgate alerts).
+    std::int64_t arrivals_floor = 5;  // In 15 minutes; so many wake nobody.
+    double step_factor = 4;           // Beyond it, so many times the average of the day before do.
+    bool operator==(const Alerts&) const = default;
+  } alerts{};
 
   struct Replay {
     bool requires_approval = false;

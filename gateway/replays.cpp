@@ -424,6 +424,20 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       skip(found->letter->line.state + " meanwhile");
     } else if (!found->request) {
       skip("no_request");
+    } else if (found->letter->line.operation == ledger::kWebhook) {
+      ledger::LetterLine line = std::move(found->letter->line);
+      std::string body = found->request->body;
+      const auto told = co_await doors_.retell(std::move(line), std::move(body), signal);
+      if (!told) {
+        skip(told.error());
+      } else if (told->telling == WebhookResult::Telling::Stopped) {
+        item.state = ItemState::Waiting;
+      } else if (told->telling == WebhookResult::Telling::Told) {
+        item.state = ItemState::Resolved;
+      } else {
+        item.state = ItemState::DeadAgain;
+        item.why = classifier::name_of(told->cls);
+      }
     } else {
       const ledger::LetterLine& line = found->letter->line;
       Errand errand;
@@ -436,9 +450,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       errand.original = found->original;
       errand.scope = line.scope;
       errand.key = line.key;
-      auto terms = std::make_shared<LetterTerms>();
-      terms->version = line.version;
-      errand.letter = std::move(terms);
+      errand.version = line.version;
       going->ways[item.letter] = {line.upstream, line.model};
       Nobody nobody;
       auto record = co_await front_.run_errand(std::move(errand), nobody, signal);

@@ -16,6 +16,8 @@
 //                                                       and until one has a price they go one by one
 //   the store refuses                                   stops: an answer that cannot be kept would be bought again
 //   paused, cancelled                                   sends no more; what is under way comes to its end
+//   a letter of a webhook                               is told as the end of the run was, once; a receiver that says
+//                                                       auth or the like stops nothing
 //   drain, kill -9                                      goes on by itself when callgate is there again
 //   all are done                                        is done
 //
@@ -24,6 +26,7 @@
 // that ends the call.
 
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,6 +34,7 @@
 #include <string>
 
 #include "gateway/front.h"
+#include "gateway/webhook_sender.h"
 #include "ledger/store.h"
 
 namespace gateway {
@@ -63,6 +67,8 @@ class Replays {
     std::function<std::string()> store_trouble{};
     /// An upstream's breaker is open for a model.
     std::function<bool(const std::string& upstream, const std::string& model)> breaker_open{};
+    /// A letter of a webhook, by Runs::retell().
+    std::function<task<std::expected<WebhookResult, std::string>>(ledger::LetterLine, std::string, Signal&)> retell{};
   };
   Replays(Runtime& runtime, asio::io_context& io, ledger::Store& store, Front& front, Doors doors);
   ~Replays();

@@ -33,8 +33,7 @@ constexpr milliseconds kReadPatience{5'000};
 constexpr milliseconds kTakePatience{5'000};
 constexpr milliseconds kRest{1'000};          // Until a store that could not be asked is asked again.
 constexpr milliseconds kCancelPatience{300};  // Others may read along; the run does not wait for them.
-constexpr milliseconds kLettersAge{1'000};
-constexpr std::uint64_t kAnswerEntries = 4;  // An answer may have so many times idempotency.max_entry.
+constexpr std::uint64_t kAnswerEntries = 4;   // An answer may have so many times idempotency.max_entry.
 constexpr std::chrono::minutes kTakenBackFor{60};
 constexpr std::size_t kMostTakenBack = 10'000;
 constexpr std::size_t kTellAtOnce = 4;
@@ -123,6 +122,9 @@ class Collector final : public Caller {
   std::string too_large_{};
 };
 
+/// A run that is retried ends once more: its receiver must not take that for a repetition.
+std::string message_of(const ledger::WebhookRow& row) { return row.run + "-" + std::to_string(row.fence); }
+
 /// What stands behind it may be a secret of the receiver's.
 std::string origin_of(const std::string& url) {
   const std::size_t scheme = url.find("://");
@@ -143,6 +145,8 @@ budget::RetryPolicy retry_of(const QueueContract& contract, const Config& config
 }
 
 }  // namespace
+
+std::string webhook_key(const ledger::WebhookRow& row) { return "webhook:" + message_of(row); }
 
 struct Runs::Making {
   Making(asio::io_context& io, ledger::WaitingRun waiting) : run(std::move(waiting)), signal(io) {}
@@ -288,16 +292,7 @@ bool Runs::knows_queue(std::string_view queue) const {
   return shelf_.knows(queue) || std::ranges::binary_search(config_->queues, queue, {}, &QueueContract::name);
 }
 
-void Runs::died(const CallRecord& record) {
-  metrics_.letter_written(record.queue, record.cls);
-  ++open_letters_[record.queue];
-}
-
-task<std::int64_t> Runs::open_letters(std::string queue) {
-  if (runtime_.now() - letters_read_ >= kLettersAge) co_await read_pending();
-  const auto found = open_letters_.find(queue);
-  co_return found == open_letters_.end() ? 0 : found->second;
-}
+void Runs::died(const CallRecord& record) { metrics_.letter_written(record.queue, record.cls); }
 
 void Runs::say(Level level, std::string_view event, std::string_view message, Log::Fields fields) {
   log_.line(level, event, message, fields, runtime_.wall_now());
@@ -388,7 +383,6 @@ task<void> Runs::read_pending() {
   auto awaited = std::make_shared<Awaited<Pending>>(io_);
   auto tell = Awaited<Pending>::teller(awaited);
   const std::int64_t now_ms = ms_of(runtime_.wall_now());
-  letters_read_ = runtime_.now();
   store_.read([now_ms, tell = std::move(tell)](ledger::Books& books) mutable {
     Pending pending;
     auto runs = books.runs_pending(now_ms);
@@ -403,8 +397,6 @@ task<void> Runs::read_pending() {
   const std::optional<Pending> pending =
       co_await Awaited<Pending>::told(awaited, runtime_, runtime_.now() + kReadPatience);
   if (!pending || !pending->read) co_return;
-  open_letters_.clear();
-  for (const ledger::LettersPending& one : pending->letters) open_letters_[one.queue] += one.count;
   std::vector<std::string> queues;
   for (const ledger::RunsPending& one : pending->runs) {
     if (!shelf_.knows(one.queue)) shelf_.touch(one.queue);
@@ -544,10 +536,7 @@ task<void> Runs::play(Making& one, ledger::TakenRun taken, const QueueContract& 
   errand.key = run.key.empty() ? "run:" + run.id : run.key;
   if (terms.deadline) errand.deadline = at(*terms.deadline);
   errand.retry = retry_of(contract, *config_, std::chrono::floor<milliseconds>(terms.give_up_at - began));
-  auto letter = std::make_shared<LetterTerms>();
-  letter->retention = contract.dead_letter.retention;
-  letter->version = run.version;
-  errand.letter = std::move(letter);
+  errand.version = run.version;
 
   auto collector = std::make_shared<Collector>(room_, kAnswerEntries * config_->idempotency.max_entry);
   auto hold = std::make_shared<RunHold>();
@@ -654,6 +643,7 @@ ledger::LetterOutcome Runs::letter_of(const ledger::NewRun& run, const RunOutcom
   letter.run = run.id;
   letter.version = run.version;
   letter.retention = contract.dead_letter.retention;
+  letter.form = contract.dead_letter.payload;
   return {run.scope, run.key.empty() ? "run:" + run.id : run.key, std::move(letter)};
 }
 
@@ -711,77 +701,117 @@ task<void> Runs::tell_one(ledger::WebhookRow row, WallTime first) {
   }
 }
 
-task<void> Runs::tell_it(ledger::WebhookRow row, WallTime first, Signal& signal) {
+task<WebhookResult> Runs::send(ledger::WebhookRow row, Signal& signal) {
   const std::string run = row.run;
-  using Telling = WebhookResult::Telling;
+  WebhookResult result;
+  if (!row.unreadable.empty() || row.body.empty()) {
+    result.telling = WebhookResult::Telling::GiveUp;
+    result.cls = Class::Internal;
+    result.why =
+        "what is to be told cannot be read: " + (row.unreadable.empty() ? "it was not kept" : row.unreadable);
+    co_return result;
+  }
   Webhook webhook;
   webhook.url = row.url;
   webhook.body = row.body;
   webhook.options = webhooks_;
   const WallTime wall = runtime_.wall_now();
-  // A run that is retried ends once more: its receiver must not take that for a repetition.
-  const std::string message = run + "-" + std::to_string(row.fence);
-  WebhookResult result;
-  if (!row.unreadable.empty()) {
-    result.telling = Telling::GiveUp;
+  try {
+    webhook.headers = webhook_headers(secrets_, message_of(row), ms_of(wall) / 1'000, row.body);
+    result = co_await send_webhook(upstream_, std::move(webhook), wall, runtime_.now() + kTellPatience, signal);
+    if (doors_.told) doors_.told(row, result, wall);
+  } catch (const std::exception& bug) {
+    say(Level::Error, "bug", bug.what(), {{"run", run}});
     result.cls = Class::Internal;
-    result.why = "what is to be told cannot be read: " + row.unreadable;
-  } else {
-    try {
-      webhook.headers = webhook_headers(secrets_, message, ms_of(wall) / 1'000, row.body);
-      result = co_await send_webhook(upstream_, std::move(webhook), wall, runtime_.now() + kTellPatience, signal);
-      if (doors_.told) doors_.told(row, result, wall);
-    } catch (const std::exception& bug) {
-      say(Level::Error, "bug", bug.what(), {{"run", run}});
-      result.why = "callgate failed inside";
-    }
+    result.why = "callgate failed inside";
   }
-  if (result.telling != Telling::Stopped) {
-    row.attempts += 1;
-    const WallTime now = runtime_.wall_now();
-    ledger::Store::Telling how = ledger::Store::Telling::Told;
-    std::optional<ledger::LetterOutcome> letter;
-    std::optional<WallTime> next;
-    if (result.telling == Telling::Again)
-      next = next_try(
-          {.attempts = row.attempts, .first = first, .retry_after = result.retry_after}, now, runtime_.roll());
-    if (next) {
-      how = ledger::Store::Telling::Again;
-      row.next_ms = ms_of(*next);
-    } else if (result.telling != Telling::Told) {
-      how = ledger::Store::Telling::Dead;
-      const Cause cause = cause_of({.cls = result.cls, .message = result.why, .body = row.body});
-      std::shared_ptr<ledger::KeptRequest> request;
-      if (row.unreadable.empty()) {
-        request = std::make_shared<ledger::KeptRequest>();
-        request->method = "POST";
-        request->target = origin_of(row.url);
-        request->headers = {{"Content-Type", "application/json"}};
-        request->body = row.body;
-      }
-      Digest digest;
-      digest.add("webhook");
-      digest.add(message);
-      ledger::Letter dead;
-      dead.group = cause.group;
-      dead.cause = cause.text;
-      dead.advice = cause.advice;
+  co_return result;
+}
+
+task<void> Runs::tell_it(ledger::WebhookRow row, WallTime first, Signal& signal) {
+  using Telling = WebhookResult::Telling;
+  WebhookResult result = co_await send(row, signal);
+  if (result.telling == Telling::Stopped) co_return;
+  ledger::Store::Telling how = ledger::Store::Telling::Told;
+  std::optional<WallTime> next;
+  if (result.telling == Telling::Again) {
+    next = next_try({.attempts = row.attempts + 1, .first = first, .retry_after = result.retry_after},
+                    runtime_.wall_now(),
+                    runtime_.roll());
+  }
+  if (next) {
+    how = ledger::Store::Telling::Again;
+    row.next_ms = ms_of(*next);
+  } else if (result.telling != Telling::Told) {
+    how = ledger::Store::Telling::Dead;
+  }
+  co_await told(std::move(row), how, std::move(result));
+}
+
+task<void> Runs::told(ledger::WebhookRow row, ledger::Store::Telling how, WebhookResult result) {
+  row.attempts += 1;
+  row.cls = classifier::name_of(result.cls);
+  row.status = result.status;
+  Digest digest;
+  digest.add("webhook");
+  digest.add(message_of(row));
+  std::optional<ledger::LetterOutcome> letter;
+  if (how != ledger::Store::Telling::Again) letter = ledger::LetterOutcome{digest.end(), webhook_key(row), {}};
+  if (how == ledger::Store::Telling::Dead) {
+    const Cause cause = cause_of(
+        {.queue = row.queue, .cls = result.cls, .code = ledger::kWebhook, .message = result.why, .body = row.body});
+    ledger::Letter dead;
+    dead.group = cause.group;
+    dead.cause = cause.text;
+    dead.advice = cause.advice;
+    if (!row.body.empty()) {
+      auto request = std::make_shared<ledger::KeptRequest>();
+      request->method = "POST";
+      request->target = origin_of(row.url);
+      request->headers = {{"Content-Type", "application/json"}};
+      request->body = row.body;
       dead.request = std::move(request);
-      dead.run = run;
-      letter = ledger::LetterOutcome{digest.end(), "webhook:" + message, std::move(dead)};
-      say(Level::Warn,
-          "webhook_dead",
-          "the end of a run could not be told; it has a dead letter",
-          {{"run", run}, {"class", classifier::name_of(result.cls)}, {"why", result.why}});
-      CallRecord record;
-      record.cls = result.cls;
-      died(record);
     }
-    metrics_.webhook(how);
-    auto awaited = std::make_shared<Awaited<ledger::Written>>(io_);
-    store_.webhook_ended(std::move(row), how, std::move(letter), Awaited<ledger::Written>::teller(awaited));
-    (void)co_await Awaited<ledger::Written>::told(awaited, runtime_, runtime_.now() + kTakePatience);
+    dead.run = row.run;
+    const QueueContract& contract = contract_of(*config_, row.queue);
+    dead.retention = contract.dead_letter.retention;
+    dead.form = contract.dead_letter.payload;
+    letter->letter = std::move(dead);
+    say(Level::Warn,
+        "webhook_dead",
+        "the end of a run could not be told; it has a dead letter",
+        {{"run", row.run}, {"class", row.cls}, {"why", result.why}});
+    CallRecord record;
+    record.queue = row.queue;
+    record.cls = result.cls;
+    died(record);
   }
+  metrics_.webhook(how);
+  auto awaited = std::make_shared<Awaited<ledger::Written>>(io_);
+  store_.webhook_ended(std::move(row), how, std::move(letter), Awaited<ledger::Written>::teller(awaited));
+  (void)co_await Awaited<ledger::Written>::told(awaited, runtime_, runtime_.now() + kTakePatience);
+}
+
+task<std::expected<WebhookResult, std::string>> Runs::retell(ledger::LetterLine letter, std::string body,
+                                                             Signal& signal) {
+  using Found = ledger::Books::Answer<std::optional<ledger::WebhookRow>>;
+  if (secrets_.empty()) co_return std::unexpected{std::string{"not_configured"}};
+  auto awaited = std::make_shared<Awaited<Found>>(io_);
+  auto tell = Awaited<Found>::teller(awaited);
+  store_.read(
+      [run = letter.run, tell = std::move(tell)](ledger::Books& books) mutable { tell(books.untold_webhook(run)); });
+  const std::optional<Found> found = co_await Awaited<Found>::told(awaited, runtime_, runtime_.now() + kReadPatience);
+  if (!found || !*found) co_return std::unexpected{std::string{"the store cannot be read"}};
+  // After a retry of its run there is another end, and this one is news to nobody.
+  if (!**found || webhook_key(***found) != letter.key) co_return std::unexpected{std::string{"told_anew"}};
+  ledger::WebhookRow row = ***found;
+  row.body = std::move(body);
+  WebhookResult result = co_await send(row, signal);
+  if (result.telling == WebhookResult::Telling::Stopped) co_return result;
+  const bool done = result.telling == WebhookResult::Telling::Told;
+  WebhookResult copy = result;
+  co_await told(std::move(row), done ? ledger::Store::Telling::Told : ledger::Store::Telling::Dead, std::move(copy));
+  co_return result;
 }
 
 }  // namespace gateway

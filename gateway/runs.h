@@ -36,6 +36,9 @@ namespace gateway {
 
 struct CollectingRoom;  // For answers that are being collected.
 
+/// Of the letter that is left by an end which could not be told.
+[[nodiscard]] std::string webhook_key(const ledger::WebhookRow& row);
+
 /// I/O thread only. The store must be gone before the io_context is.
 class Runs {
  public:
@@ -80,8 +83,10 @@ class Runs {
 
   /// A call has left a dead letter.
   void died(const CallRecord& record);
-  /// Open letters of a queue, as of now or a moment ago.
-  task<std::int64_t> open_letters(std::string queue);
+
+  /// By hand, once: the end of a run that could not be told, as its letter has it. What came of it is written, and
+  /// resolves the letter if it was told. The error says why there is nothing to be told (any more).
+  task<std::expected<WebhookResult, std::string>> retell(ledger::LetterLine letter, std::string body, Signal& signal);
 
   [[nodiscard]] const std::shared_ptr<const Config>& config() const { return config_; }
   [[nodiscard]] const WebhookSecrets& secrets() const { return secrets_; }
@@ -95,6 +100,8 @@ class Runs {
   task<void> tell();
   task<void> tell_one(ledger::WebhookRow row, WallTime first);
   task<void> tell_it(ledger::WebhookRow row, WallTime first, Signal& signal);
+  task<WebhookResult> send(ledger::WebhookRow row, Signal& signal);
+  task<void> told(ledger::WebhookRow row, ledger::Store::Telling how, WebhookResult result);
   task<void> make(std::shared_ptr<Making> one);
   task<void> make_it(Making& one);
   task<void> play(Making& one, ledger::TakenRun taken, const QueueContract& contract);
@@ -125,9 +132,7 @@ class Runs {
       taken_back_{};  // Told to be cancelled, and not over yet as far as known.
   std::set<Signal*> waiting_{};
   std::uint64_t news_ = 0;
-  std::map<std::string, std::int64_t, std::less<>> open_letters_{};
   std::vector<ledger::RunsPending> pending_{};
-  TimePoint letters_read_{};
   TimePoint rests_until_{};  // The store could not be asked.
   TimePoint reads_after_{};  // Windows; reading leaves the reader time for others.
   TimePoint next_at_ = TimePoint::max();

@@ -332,6 +332,15 @@ task<std::expected<ledger::RunAnswer, RunsApi::No>> RunsApi::accept(Understood w
                  answer ? "the run is not kept, since the disk refuses it; send it again"
                         : "the store did not answer in time; send it again, with a key so that it is one run",
                  1);
+  if (answer->kind == Kind::Full)
+    co_return no(503,
+                 "callgate_queue_blocked",
+                 "The queue's dead letters are full",
+                 "queue " + queue + " has " + std::to_string(answer->letters) + " dead letters and " +
+                     std::to_string(answer->unfinished) +
+                     " runs that are not over, each of which may become one, and takes nothing new until some are "
+                     "replayed, discarded or over (dead_letter.max_items)",
+                 kFullRetryAfter);
   if (answer->kind == Kind::OtherBody)
     co_return no(422,
                  "callgate_key_reused",
@@ -414,19 +423,8 @@ task<std::expected<void, RunsApi::No>> RunsApi::by_contract(Call& call, std::opt
       co_return std::unexpected{std::move(refused)};
     }
   }
-  if (contract.dead_letter.max_items > 0) {
-    const std::int64_t open = co_await runs_.open_letters(run.queue);
-    if (open >= contract.dead_letter.max_items) {
-      refused.status = 503;
-      refused.code = "callgate_queue_blocked";
-      refused.title = "The queue's dead letters are full";
-      refused.detail = "queue " + run.queue + " has " + std::to_string(open) +
-                       " dead letters, and takes nothing new until some are replayed or discarded "
-                       "(dead_letter.max_items)";
-      refused.retry_after = kFullRetryAfter;
-      co_return std::unexpected{std::move(refused)};
-    }
-  }
+  run.most_letters = contract.dead_letter.max_items;
+  run.key_ttl_ms = contract.idempotency_key_ttl.count();
   co_return std::expected<void, No>{};
 }
 

@@ -46,6 +46,9 @@ std::vector<Weaker> weaker(const Config& old, const Config& fresh) {
           "retention",
           changed("is shorter than before", say_duration(kept.count()), say_duration(keeps.count())));
     }
+    using ledger::LetterForm;
+    if (now->dead_letter.payload == LetterForm::Plain && before.dead_letter.payload != LetterForm::Plain)
+      add("dead_letter", "payload", "is plain now: requests are kept so that anybody can read them who has the file");
     if (before.payload_schema.schema && !now->payload_schema.schema)
       add({}, "payload_schema", "is there no more (was " + say(before.payload_schema.file) + ")");
     if (before.replay.requires_approval && !now->replay.requires_approval)

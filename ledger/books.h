@@ -224,6 +224,8 @@ class Books {
   [[nodiscard]] virtual Answer<std::optional<std::int64_t>> next_run_at(std::int64_t now_ms) = 0;
   [[nodiscard]] virtual Answer<std::vector<RunsPending>> runs_pending(std::int64_t now_ms) = 0;
   [[nodiscard]] virtual Answer<std::vector<WebhookRow>> webhooks_due(std::int64_t now_ms, std::size_t most) = 0;
+  /// The last end of that run, if nobody tells it any more; without its body, which its letter has.
+  [[nodiscard]] virtual Answer<std::optional<WebhookRow>> untold_webhook(std::string_view run) = 0;
 
   [[nodiscard]] virtual Answer<std::vector<KeyRow>> keys(std::string_view key, std::string_view tenant,
                                                          std::size_t most) = 0;

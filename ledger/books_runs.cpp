@@ -54,6 +54,30 @@ RunLine line_of(const Statement& row, const Box& box) {
   return line;
 }
 
+constexpr std::string_view kWebhookRow =
+    "SELECT run, tenant, url, body, next_ms, attempts, fence, "
+    "coalesce((SELECT queue FROM runs WHERE runs.id = run), '') FROM webhooks";
+
+WebhookRow webhook_of(const Statement& row, const Box& box) {
+  WebhookRow one;
+  one.run = row.text(0);
+  one.tenant = row.text(1);
+  auto url = box.open(row.blob(2), url_place(one.run));
+  auto body =
+      row.blob(3).empty() ? std::expected<std::string, std::string>{} : box.open(row.blob(3), webhook_place(one.run));
+  if (url && body && !url->empty()) {
+    one.url = std::move(*url);
+    one.body = std::move(*body);
+  } else {
+    one.unreadable = !url ? url.error() : !body ? body.error() : "it was not kept";
+  }
+  one.next_ms = row.number(4);
+  one.attempts = static_cast<int>(row.number(5));
+  one.fence = row.number(6);
+  one.queue = row.text(7);
+  return one;
+}
+
 }  // namespace
 
 SqlBooks::Answer<std::vector<RunLine>> SqlBooks::runs(const RunsAsk& ask) {
@@ -186,28 +210,18 @@ SqlBooks::Answer<std::vector<RunsPending>> SqlBooks::runs_pending(std::int64_t n
 
 SqlBooks::Answer<std::vector<WebhookRow>> SqlBooks::webhooks_due(std::int64_t now_ms, std::size_t most) {
   return asked<std::vector<WebhookRow>>([&] {
-    Statement row{db_,
-                  "SELECT run, tenant, url, body, next_ms, attempts, fence FROM webhooks "
-                  "WHERE state = 0 AND next_ms <= ? ORDER BY next_ms LIMIT ?"};
+    Statement row{db_, std::string{kWebhookRow} + " WHERE state = 0 AND next_ms <= ? ORDER BY next_ms LIMIT ?"};
     std::vector<WebhookRow> due;
-    for (row.bind(1, now_ms).bind(2, limit_of(most)); row.step();) {
-      WebhookRow one;
-      one.run = row.text(0);
-      one.tenant = row.text(1);
-      auto url = box_.open(row.blob(2), url_place(one.run));
-      auto body = box_.open(row.blob(3), webhook_place(one.run));
-      if (url && body && !url->empty() && !body->empty()) {
-        one.url = std::move(*url);
-        one.body = std::move(*body);
-      } else {
-        one.unreadable = !url ? url.error() : !body ? body.error() : "it was not kept";
-      }
-      one.next_ms = row.number(4);
-      one.attempts = static_cast<int>(row.number(5));
-      one.fence = row.number(6);
-      due.push_back(std::move(one));
-    }
+    for (row.bind(1, now_ms).bind(2, limit_of(most)); row.step();) due.push_back(webhook_of(row, box_));
     return due;
+  });
+}
+
+SqlBooks::Answer<std::optional<WebhookRow>> SqlBooks::untold_webhook(std::string_view run) {
+  return asked<std::optional<WebhookRow>>([&]() -> std::optional<WebhookRow> {
+    Statement row{db_, std::string{kWebhookRow} + " WHERE state = 2 AND run = ?"};
+    if (!row.bind(1, run).step()) return std::nullopt;
+    return webhook_of(row, box_);
   });
 }
 

@@ -54,6 +54,7 @@ class SqlBooks final : public Books {
   Answer<std::optional<std::int64_t>> next_run_at(std::int64_t now_ms) override;
   Answer<std::vector<RunsPending>> runs_pending(std::int64_t now_ms) override;
   Answer<std::vector<WebhookRow>> webhooks_due(std::int64_t now_ms, std::size_t most) override;
+  Answer<std::optional<WebhookRow>> untold_webhook(std::string_view run) override;
 
   Answer<std::vector<KeyRow>> keys(std::string_view key, std::string_view tenant, std::size_t most) override;
   Answer<std::vector<ScopeRow>> scopes(std::int64_t after, std::size_t most) override;

@@ -24,7 +24,9 @@ std::string Box::close(std::string bytes, std::string_view bound_to) const {
   return seal_ ? seal_->seal(bytes, bound_to) : std::move(bytes);
 }
 
-std::string Box::close(const KeptRequest& request, std::string_view bound_to) const {
+std::string Box::close(const KeptRequest& request, std::string_view bound_to, LetterForm form) const {
+  if (form == LetterForm::Plain) return pack(request);
+  if (form == LetterForm::LeftOut || (form == LetterForm::Encrypted && !seal_)) return {};
   return keeps_ ? close(pack(request), bound_to) : std::string{};
 }
 

@@ -7,6 +7,8 @@
 //   plain            as it is
 //   memory           nothing
 //
+// A letter's request as its queue's contract says (LetterForm), whatever the store does.
+//
 // Both forms are read whatever is set now: what is sealed begins with the byte 1, and no other form does.
 
 #include <expected>
@@ -16,6 +18,7 @@
 #include <string_view>
 
 #include "ledger/books.h"
+#include "ledger/letters.h"
 #include "ledger/records.h"
 #include "ledger/seal.h"
 #include "ledger/store.h"
@@ -31,7 +34,8 @@ class Box {
   [[nodiscard]] bool keeps() const { return keeps_; }
   /// Empty where nothing is kept.
   [[nodiscard]] std::string close(std::string bytes, std::string_view bound_to) const;
-  [[nodiscard]] std::string close(const KeptRequest& request, std::string_view bound_to) const;
+  [[nodiscard]] std::string close(const KeptRequest& request, std::string_view bound_to,
+                                  LetterForm form = LetterForm::AsStore) const;
   [[nodiscard]] std::string close(const StoredAnswer& answer, std::string_view bound_to) const;
   /// The error says why not.
   [[nodiscard]] std::expected<std::string, std::string> open(std::string_view bytes, std::string_view bound_to) const;

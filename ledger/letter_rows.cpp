@@ -50,6 +50,7 @@ LetterConditions conditions_of(const LettersAsk& ask) {
   is("class", ask.cls);
   is("model", ask.model);
   is("upstream", ask.upstream);
+  is("operation", ask.operation);
   is("advice", ask.advice);
   is("key", ask.key);
   is("run_id", ask.run_id);
@@ -76,17 +77,17 @@ LetterConditions conditions_of(const LettersAsk& ask) {
   return out;
 }
 
-LetterRows::LetterRows(Database& database, const StoreOptions& options)
+LetterRows::LetterRows(Database& database, const StoreOptions& options, QueueLoad& load)
     : database_(database),
       most_bytes_(static_cast<std::int64_t>(std::min<std::uint64_t>(options.letters_bytes, INT64_MAX))),
       retention_ms_(options.retention.dead_letters.count()),
-      keeps_(options.payloads != Payloads::Memory),
-      open_(database, "SELECT id, call_id, bytes FROM dead_letters WHERE scope = ? AND state = 0"),
+      load_(load),
+      open_(database, "SELECT id, call_id, bytes, queue FROM dead_letters WHERE scope = ? AND state = 0"),
       insert_(database, kInsert),
       again_(database, kAgain),
       // What nobody will send any more is not kept either.
       end_(database,
-           "UPDATE dead_letters SET state = ?2, ended_ms = ?3, bytes = 0, payload = iif(payload = 0, 1, payload) "
+           "UPDATE dead_letters SET state = ?2, ended_ms = ?3, bytes = 0, payload = iif(payload = 0, 4, payload) "
            "WHERE id = ?1"),
       remove_requests_(database, "DELETE FROM letter_requests WHERE letter = ?1"),
       step_(database,
@@ -131,7 +132,7 @@ void LetterRows::failed(const LetterOutcome& outcome, const LetterOf& of, const 
   }
   Payload payload = Payload::Kept;
   const auto bytes = static_cast<std::int64_t>(request.size());
-  if (!letter.request || !keeps_) {
+  if (request.empty()) {
     payload = Payload::LeftOut;
   } else if (figures_.bytes + bytes > most_bytes_) {
     payload = Payload::Full;
@@ -146,6 +147,7 @@ void LetterRows::failed(const LetterOutcome& outcome, const LetterOf& of, const 
   bind(letter.group)(letter.cause)(name_of(letter.advice))(letter.version)(of.call_id)(of.status)(cost);
   bind(static_cast<int>(payload))(kept ? bytes : 0)(letter.callers_key);
   insert_.run();
+  load_.letters(of.queue, 1);
   ++figures_.open;
   if (kept) {
     figures_.bytes += bytes;
@@ -159,6 +161,7 @@ void LetterRows::answered(const Digest& scope, const std::string& call_id, std::
   if (!open_.bind_blob(1, bytes_of(scope)).step()) return;
   const std::string id{open_.text(0)};
   figures_.bytes -= open_.number(2);
+  load_.letters(open_.text(3), -1);
   --figures_.open;
   open_.reset();
   end_.bind(1, id).bind(2, static_cast<int>(LetterState::Resolved)).bind(3, now_ms).run();
@@ -168,12 +171,13 @@ void LetterRows::answered(const Digest& scope, const std::string& call_id, std::
 
 std::int64_t LetterRows::discard(const LettersAsk& ask, const std::string& reason, std::int64_t now_ms) {
   const LetterConditions conditions = conditions_of(ask);
-  Statement rows(database_, "SELECT id, bytes FROM dead_letters WHERE state = 0" + conditions.sql);
+  Statement rows(database_, "SELECT id, bytes, queue FROM dead_letters WHERE state = 0" + conditions.sql);
   conditions.bind(rows, 1);
   std::vector<std::string> ids;
   while (rows.step()) {
     ids.emplace_back(rows.text(0));
     figures_.bytes -= rows.number(1);
+    load_.letters(rows.text(2), -1);
     --figures_.open;
   }
   for (const std::string& id : ids) {
@@ -191,7 +195,7 @@ std::optional<std::string> LetterRows::in_the_way(const std::string& id, const s
     return "letter " + id + " is " + std::string{kLetterStateNames[static_cast<std::size_t>(row.number(1))]} +
            ": only an open one can be edited";
   }
-  if (row.number(3) != static_cast<int>(Payload::Kept) || !keeps_) {
+  if (row.number(3) != static_cast<int>(Payload::Kept)) {
     return "letter " + id + " has no request to edit (it was not kept): discard it, and send the job anew";
   }
   if (row.number(2) != from) {
@@ -205,6 +209,7 @@ std::expected<int, std::string> LetterRows::edit(const std::string& id, const st
                                                  const std::string& request, const std::string& difference,
                                                  std::int64_t now_ms) {
   if (std::optional<std::string> why = in_the_way(id, tenant, from)) return std::unexpected(std::move(*why));
+  if (request.empty()) return std::unexpected("no requests are kept (any more), so there is none to edit");
   const auto bytes = static_cast<std::int64_t>(request.size());
   if (figures_.bytes + bytes > most_bytes_) {
     return std::unexpected(
@@ -228,6 +233,7 @@ bool LetterRows::expire(std::int64_t now_ms, std::int64_t retention_ms, int most
       if (rows.number(1) == 0) {
         open.push_back(id);
         figures_.bytes -= rows.number(2);
+        load_.letters(rows.text(3), -1);
         --figures_.open;
         ++figures_.expired;
       }
@@ -235,13 +241,14 @@ bool LetterRows::expire(std::int64_t now_ms, std::int64_t retention_ms, int most
     }
     rows.reset();
   };
-  Statement by_own(database_,
-                   "SELECT id, state, bytes FROM dead_letters WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?");
+  Statement by_own(
+      database_,
+      "SELECT id, state, bytes, queue FROM dead_letters WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?");
   by_own.bind(1, now_ms).bind(2, most);
   collect(by_own);
   // Retention may have become shorter since they came.
   Statement by_arrival(database_,
-                       "SELECT id, state, bytes FROM dead_letters WHERE retention_ms = 0 AND arrived_ms <= ? "
+                       "SELECT id, state, bytes, queue FROM dead_letters WHERE retention_ms = 0 AND arrived_ms <= ? "
                        "ORDER BY arrived_ms LIMIT ?");
   by_arrival.bind(1, now_ms - retention_ms).bind(2, most);
   collect(by_arrival);

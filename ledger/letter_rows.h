@@ -11,6 +11,7 @@
 
 #include "ledger/box.h"
 #include "ledger/letters.h"
+#include "ledger/queue_load.h"
 #include "ledger/sql.h"
 #include "ledger/store.h"
 
@@ -42,7 +43,7 @@ struct LetterConditions {
 /// rolled_back().
 class LetterRows {
  public:
-  LetterRows(Database& database, const StoreOptions& options);
+  LetterRows(Database& database, const StoreOptions& options, QueueLoad& load);
 
   [[nodiscard]] bool any_open(const Digest& scope);
   /// `request`: as stored, made for LetterOf::id; empty: none.
@@ -76,7 +77,7 @@ class LetterRows {
   Database& database_;
   std::int64_t most_bytes_;
   std::int64_t retention_ms_;
-  bool keeps_;
+  QueueLoad& load_;
   Statement open_, insert_, again_, end_, remove_requests_, step_, request_;
   Figures figures_{};
   Figures before_{};

@@ -28,6 +28,18 @@ namespace ledger {
 enum class Advice : std::uint8_t { Replay, FixFirst, Discard };
 inline constexpr std::array<std::string_view, 3> kAdviceNames = {"replay", "fix-first", "discard"};
 
+/// In which form a letter's request is kept.
+enum class LetterForm : std::uint8_t {
+  AsStore,    // As StoreOptions::payloads says.
+  Encrypted,  // So, or not at all.
+  Plain,      // Whatever the store does with others.
+  LeftOut,
+};
+
+/// LetterLine::operation of an end of a run that could not be told. Its request is what was to be told, and where but
+/// for the path.
+inline constexpr std::string_view kWebhook = "webhook";
+
 /// What is written of a call that finally failed, beside its record.
 struct Letter {
   std::string group{};        // 16 hex digits: of the same cause.
@@ -40,6 +52,7 @@ struct Letter {
   std::string run{};                       // Of a run: its id; else empty.
   std::string version{};                   // Of the payload, by its queue's contract.
   std::chrono::milliseconds retention{0};  // Of its queue's contract; 0: store.retention.dead_letters.
+  LetterForm form = LetterForm::AsStore;   // Of its queue's contract.
 };
 
 /// What becomes of a scope's letter with the end of its call.
@@ -53,8 +66,9 @@ enum class LetterState : std::uint8_t { Open, Resolved, Discarded };
 inline constexpr std::array<std::string_view, 3> kLetterStateNames = {"open", "resolved", "discarded"};
 
 /// Why a letter has no request. Full: dead_letters.max_bytes were used up; the letter itself is kept all the same.
-enum class Payload : std::uint8_t { Kept, LeftOut, Full, Unreadable };
-inline constexpr std::array<std::string_view, 4> kPayloadNames = {"kept", "left_out", "full", "unreadable"};
+/// Erased: it was kept until the letter was resolved or discarded.
+enum class Payload : std::uint8_t { Kept, LeftOut, Full, Unreadable, Erased };
+inline constexpr std::array<std::string_view, 5> kPayloadNames = {"kept", "left_out", "full", "unreadable", "erased"};
 
 /// Who changed what by hand. Written in the transaction that changes it.
 struct AuditRow {
@@ -69,7 +83,7 @@ struct AuditRow {
 
 /// Which letters. Empty: any. All that is said must hold.
 struct LettersAsk {
-  std::string tenant{}, queue{}, group{}, cls{}, model{}, upstream{}, advice{}, key{}, run_id{};
+  std::string tenant{}, queue{}, group{}, cls{}, model{}, upstream{}, operation{}, advice{}, key{}, run_id{};
   std::vector<std::string> ids{};  // Not empty: of these alone.
   std::string of_run{};            // The id of a run, whose own letter is asked for.
   std::optional<LetterState> state = LetterState::Open;

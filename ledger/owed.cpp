@@ -76,8 +76,9 @@ std::string fresh_id(std::int64_t now_ms) {
 Owed::Owed(Database& database, const StoreOptions& options, Rows& rows)
     : lasting(options.path != ":memory:"),
       box(options),
-      letters(database, options),
-      runs(database, box, rows),
+      load(database),
+      letters(database, options, load),
+      runs(database, box, rows, load),
       replays(database) {}
 
 MadeBefore Owed::make(const std::optional<LetterOutcome>& letter, const std::optional<RunOutcome>& run,
@@ -86,7 +87,8 @@ MadeBefore Owed::make(const std::optional<LetterOutcome>& letter, const std::opt
   made.made = true;
   if (letter && letter->letter) {
     made.letter = letter_id.empty() ? fresh_id(now_ms) : letter_id;
-    if (letter->letter->request) made.request = box.close(*letter->letter->request, letter_place(made.letter, 0));
+    if (letter->letter->request)
+      made.request = box.close(*letter->letter->request, letter_place(made.letter, 0), letter->letter->form);
   }
   if (run && run->answer) made.answer = box.close(*run->answer, answer_place(run->id, run->call_id));
   return made;
@@ -147,8 +149,9 @@ void Owed::webhook_ended(const WebhookRow& row, Store::Telling how, const std::o
   LetterOf of = letter_of(runs.find(row.run).value_or(NewRun{}));
   of.id = made.letter;
   of.tenant = row.tenant;
-  of.cls = "webhook";
-  of.operation = "webhook";
+  of.cls = row.cls;
+  of.status = row.status;
+  of.operation = kWebhook;
   letters.failed(*letter, of, made.request, now_ms);
 }
 
@@ -182,6 +185,7 @@ void Owed::committed() {
 }
 
 void Owed::rolled_back() {
+  load.rolled_back();
   letters.rolled_back();
   runs.rolled_back();
 }

@@ -29,6 +29,7 @@ struct Owed {
   /// What is written here outlives the process.
   bool lasting;
   Box box;
+  QueueLoad load;
   LetterRows letters;
   RunRows runs;
   ReplayRows replays;

@@ -36,16 +36,17 @@ struct RunRows::Row {
   std::string webhook{};  // As stored.
 };
 
-RunRows::RunRows(Database& database, const Box& box, Rows& rows)
+RunRows::RunRows(Database& database, const Box& box, Rows& rows, QueueLoad& load)
     : database_(database),
       box_(box),
       rows_(rows),
+      load_(load),
       select_(database,
               "SELECT id, tenant, queue, lane, run_id, labels, route, model, key, scope, fingerprint, ordering_key, "
               "version, webhook, created_ms, not_before_ms, deadline_ms, state, fence, starts, crashes, cost_nano, "
               "started_ms "
               "FROM runs WHERE id = ?"),
-      by_scope_(database, "SELECT id, state, fingerprint FROM runs WHERE scope = ?"),
+      by_scope_(database, "SELECT id, state, fingerprint, ended_ms FROM runs WHERE scope = ?"),
       insert_(
           database,
           "INSERT INTO runs(id, scope, fingerprint, state, tenant, queue, lane, run_id, labels, route, model, key, "
@@ -144,9 +145,24 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const R
     answer.id = by_scope_.text(0);
     answer.state = state_of(by_scope_.number(1));
     const bool same = by_scope_.blob(2) == bytes_of(run.fingerprint);
-    answer.kind = same ? RunAnswer::Kind::Same : RunAnswer::Kind::OtherBody;
+    const std::optional<std::int64_t> ended_ms = by_scope_.maybe_number(3);
     by_scope_.reset();
-    return answer;
+    const bool over =
+        is_over(answer.state) && run.key_ttl_ms > 0 && ended_ms && *ended_ms + run.key_ttl_ms <= run.created_ms;
+    if (!over) {
+      answer.kind = same ? RunAnswer::Kind::Same : RunAnswer::Kind::OtherBody;
+      return answer;
+    }
+    give_up_scope(answer.id, run.scope);
+  }
+  if (run.most_letters > 0) {
+    const QueueLoad::Load load = load_.of(run.queue);
+    if (load.letters + load.runs >= run.most_letters) {
+      answer.kind = RunAnswer::Kind::Full;
+      answer.letters = load.letters;
+      answer.unfinished = load.runs;
+      return answer;
+    }
   }
   const auto bytes = static_cast<std::int64_t>(request.size());
   if (open_.runs >= bounds.open || open_.bytes > bounds.bytes - bytes) {
@@ -159,12 +175,25 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const R
   bind(run.labels)(run.route)(run.model)(run.key)(run.ordering_key)(run.version).blob(webhook)(run.created_ms);
   bind(run.not_before_ms)(run.deadline_ms);
   insert_.run();
+  load_.runs(run.queue, 1);
   keep_body_.bind(1, run.id).bind(2, int{Request}).bind_blob(3, std::string_view{request}).run();
   ++open_.runs;
   open_.bytes += bytes;
   answer.kind = RunAnswer::Kind::Accepted;
   answer.id = run.id;
   return answer;
+}
+
+/// Its key is free for another run; what is still to be made good of it stays its own.
+void RunRows::give_up_scope(const std::string& id, const Digest& scope) {
+  Statement fresh(database_, "SELECT randomblob(?)");
+  fresh.bind(1, static_cast<int>(scope.size()));
+  if (!fresh.step()) return;
+  const std::string other{fresh.blob(0)};
+  Statement run(database_, "UPDATE runs SET scope = ? WHERE id = ?");
+  run.bind_blob(1, std::string_view{other}).bind(2, id).run();
+  Statement letter(database_, "UPDATE dead_letters SET scope = ? WHERE scope = ? AND state = 0");
+  letter.bind_blob(1, std::string_view{other}).bind_blob(2, bytes_of(scope)).run();
 }
 
 TakenRun RunRows::take(const std::string& id, std::int64_t lease_ms, std::int64_t now_ms) {
@@ -236,6 +265,7 @@ bool RunRows::end(const RunOutcome& outcome, const std::string& answer, std::int
   end_.bind(1, outcome.id).bind(2, number_of(outcome.state)).bind(3, now_ms).bind(4, outcome.cls);
   end_.bind(5, outcome.why).bind(6, call_id).bind(7, outcome.status).bind(8, cost).bind(9, !answer.empty());
   end_.bind(10, outcome.answer && outcome.answer->stream).run();
+  load_.runs(row->run.queue, -1);
   keep_answer(outcome.id, answer);
   left(outcome.id);
   ended(*row,
@@ -326,6 +356,7 @@ std::optional<RunState> RunRows::cancel(const std::string& id, const std::string
   end_.bind(1, id).bind(2, number_of(RunState::Cancelled)).bind(3, now_ms).bind(4, "cancelled").bind(5, "");
   end_.bind(6, nullptr).bind(7, 0).bind(8, nullptr).bind(9, false).bind(10, false).run();
   left(id);
+  load_.runs(row->run.queue, -1);
   ended(*row, RunState::Cancelled, "cancelled", "", "", 0, row->cost_nano, webhook_body, now_ms);
   return RunState::Cancelled;
 }
@@ -346,6 +377,7 @@ std::optional<RunState> RunRows::retry(const std::string& id, const std::string&
       "UPDATE runs SET state = 0, not_before_ms = ?2, started_ms = NULL, ended_ms = NULL, crashes = 0, class = '', "
       "why = '', status = 0, has_answer = 0 WHERE id = ?1");
   update.bind(1, id).bind(2, now_ms).run();
+  load_.runs(row->run.queue, 1);
   keep_answer(id, {});
   next_end(id);
   Statement untold(database_, "DELETE FROM webhooks WHERE run = ?");
@@ -361,7 +393,7 @@ bool RunRows::webhook_ended(const WebhookRow& row, Store::Telling how) {
   } else {
     Statement over(database_,
                    "UPDATE webhooks SET state = ?3, attempts = ?4, body = x'' "
-                   "WHERE run = ?1 AND fence = ?2 AND state = 0");
+                   "WHERE run = ?1 AND fence = ?2 AND state <> 1");
     over.bind(1, row.run).bind(2, row.fence);
     over.bind(3, how == Store::Telling::Told ? 1 : 2).bind(4, row.attempts).run();
   }

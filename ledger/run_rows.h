@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ledger/box.h"
+#include "ledger/queue_load.h"
 #include "ledger/rows.h"
 #include "ledger/runs.h"
 #include "ledger/sql.h"
@@ -20,7 +21,7 @@ namespace ledger {
 /// committed() or is as before in rolled_back().
 class RunRows {
  public:
-  RunRows(Database& database, const Box& box, Rows& rows);
+  RunRows(Database& database, const Box& box, Rows& rows, QueueLoad& load);
 
   /// `request`: as stored.
   RunAnswer accept(const NewRun& run, const std::string& request, const RunBounds& bounds);
@@ -76,12 +77,14 @@ class RunRows {
   void next_end(const std::string& id);
   std::int64_t request_bytes(const std::string& id);
   void left(const std::string& id);
+  void give_up_scope(const std::string& id, const Digest& scope);
   void sweep_by(std::int64_t at_ms);
   void lease_is(std::int64_t lease_ms);
 
   Database& database_;
   const Box& box_;
   Rows& rows_;
+  QueueLoad& load_;
   Statement select_, by_scope_, insert_, body_, keep_body_, drop_body_, take_, renew_, end_, give_back_, webhook_,
       size_;
   std::optional<std::int64_t> sweep_at_ms_{}, sweep_before_{};

@@ -46,6 +46,9 @@ struct NewRun {
   std::int64_t not_before_ms = 0;             // 0: at once.
   std::optional<std::int64_t> deadline_ms{};  // Later it is of no use.
   std::shared_ptr<const KeptRequest> request{};
+  // By its queue's contract; of one that is taken they are not known.
+  std::int64_t key_ttl_ms = 0;    // So long after its end it is the same; 0: as long as it is kept.
+  std::int64_t most_letters = 0;  // Open ones of its queue, and runs that may leave one; 0: no limit.
 };
 
 /// How many runs may be open (queued or running), and what their requests may take, as stored. Whoever comes beyond
@@ -56,10 +59,11 @@ struct RunBounds {
 };
 
 struct RunAnswer {
-  /// TooMany, TooMuch: it is beyond RunBounds.
-  enum class Kind : std::uint8_t { Accepted, Same, OtherBody, NoStore, TooMany, TooMuch } kind = Kind::NoStore;
+  /// Full: of dead letters, by its queue's contract. TooMany, TooMuch: it is beyond RunBounds.
+  enum class Kind : std::uint8_t { Accepted, Same, OtherBody, Full, NoStore, TooMany, TooMuch } kind = Kind::NoStore;
   std::string id{};  // Of the run that there is now (Same, OtherBody: the earlier one).
   RunState state = RunState::Queued;
+  std::int64_t letters = 0, unfinished = 0;  // Full: of its queue.
 };
 
 /// A run as the worker needs it to choose the next one.
@@ -127,10 +131,13 @@ struct WebhookRow {
   std::string run{};       // The run's id.
   std::int64_t fence = 0;  // Which of its ends; with the run's id that of the message.
   std::string tenant{}, url{};
-  std::string body{};        // As it is signed and sent.
+  std::string queue{};       // The run's.
+  std::string body{};        // As it is signed and sent; empty once nobody has to tell it any more.
   std::string unreadable{};  // Why url and body are not to be had; empty: they are.
   std::int64_t next_ms = 0;
   int attempts = 0;
+  std::string cls{};  // What came of the last attempt: its class, …
+  int status = 0;     // … and the receiver's answer; 0: none.
 };
 
 }  // namespace ledger

@@ -165,6 +165,7 @@ class Store {
   void retry_run(std::string id, std::string tenant, AuditRow audit,
                  std::function<void(std::optional<RunState>)> done, RunBounds bounds = {});
   /// An attempt to tell of a run's end is over: told, to be tried again at row.next_ms, or given up with a letter.
+  /// What was given up may be told later all the same.
   enum class Telling : std::uint8_t { Told, Again, Dead };
   void webhook_ended(WebhookRow row, Telling how, std::optional<LetterOutcome> letter, Done done = {});
 
@@ -175,7 +176,7 @@ class Store {
   void discard_letters(LettersAsk ask, AuditRow audit, Answered<std::int64_t> done);
   /// A new revision of its request, made from revision `from`, which must be the newest. The answer is its number.
   void edit_letter(std::string id, std::string tenant, int from, std::shared_ptr<const KeptRequest> request,
-                   std::string difference, AuditRow audit, Answered<int> done);
+                   LetterForm form, std::string difference, AuditRow audit, Answered<int> done);
   void plan_replay(Replay replay, std::vector<ReplayItem> items, AuditRow audit, Answered<bool> done);
   /// Only from one of `from`; the answer is how it stands then.
   void move_replay(std::string id, std::vector<ReplayState> from, ReplayState to, std::string why, AuditRow audit,

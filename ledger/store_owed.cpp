@@ -195,7 +195,7 @@ void Store::discard_letters(LettersAsk ask, AuditRow audit, Answered<std::int64_
 }
 
 void Store::edit_letter(std::string id, std::string tenant, int from, std::shared_ptr<const KeptRequest> request,
-                        std::string difference, AuditRow audit, Answered<int> done) {
+                        LetterForm form, std::string difference, AuditRow audit, Answered<int> done) {
   using Answer = std::expected<int, std::string>;
   struct Edit {
     std::string id{}, tenant{}, difference{};
@@ -221,8 +221,8 @@ void Store::edit_letter(std::string id, std::string tenant, int from, std::share
       std::move(done));
   WorkOp& work = work_of(op);
   work.bytes = bytes_of(*edit->request);
-  work.prepare = [edit, from](const Owed& owed, std::int64_t) {
-    if (edit->stored.empty()) edit->stored = owed.box.close(*edit->request, letter_place(edit->id, from + 1));
+  work.prepare = [edit, from, form](const Owed& owed, std::int64_t) {
+    if (edit->stored.empty()) edit->stored = owed.box.close(*edit->request, letter_place(edit->id, from + 1), form);
   };
   hand_over(std::move(op));
 }

@@ -629,24 +629,25 @@ TEST(DeadDiscard, asks_with_the_number_and_needs_a_reason) {
 
 TEST(DeadEdit, shows_the_difference_before_it_asks) {
   Fake fake{[](const std::string& asked) {
-    json answer = {
-        {"revision", 1},
-        {"difference",
-         {{{"at", "/model"}, {"was", "old\x1b[2J"}, {"is", "gpt-5"}}, {{"at", "/n"}, {"was", nullptr}, {"is", 3}}}}};
+    json answer = {{"revision", 1},
+                   {"difference",
+                    {{{"at", "/model"}, {"was_text", "\"old\x1b[2J\\n\""}, {"is_text", "\"gpt-5\""}},
+                     {{"at", "/n"}, {"was_text", nullptr}, {"is_text", "3.10"}}}}};
     if (asked.find("none") != std::string::npos) answer["difference"] = json::array();
     return ok(answer);
   }};
   const std::vector<std::string> words{
-      "edit", kLetter, "--set", "/model=gpt-5", "--set", "/n=3", "--set", "/t=a=\"b\"", "--reason", "why"};
+      "edit", kLetter, "--set", "/model=gpt-5", "--set", "/n=3.10", "--set", "/t=a=\"b\"", "--reason", "why"};
   const Said no = fake.run(words, "n\n", true);
   EXPECT_EQ(no.code, 1);
-  EXPECT_NE(no.err.find("/model\n  - \"old\\u001b[2J\"\n  + \"gpt-5\"\n"), std::string::npos) << no.err;
-  EXPECT_NE(no.err.find("  - null\n  + 3\n"), std::string::npos) << no.err;
+  EXPECT_NE(no.err.find("/model\n  - \"old\\u001b[2J\\n\"\n  + \"gpt-5\"\n"), std::string::npos) << no.err;
+  EXPECT_NE(no.err.find("  - (not there)\n  + 3.10\n"), std::string::npos) << no.err;
   EXPECT_FALSE(no.err.contains('\x1b'));
   ASSERT_EQ(fake.asked().size(), 1U);
-  EXPECT_NE(fake.asked()[0].find("set=%7B%22%2Fmodel%22%3A%22gpt-5%22%2C%22%2Fn%22%3A3%2C%22%2Ft%22%3A%22a%3D%5C%22b"
-                                 "%5C%22%22%7D&reason=why&dry=true"),
-            std::string::npos)
+  EXPECT_NE(
+      fake.asked()[0].find("set=%7B%22%2Fmodel%22%3A%22gpt-5%22%2C%22%2Fn%22%3A3.10%2C%22%2Ft%22%3A%22a%3D%5C%22b"
+                           "%5C%22%22%7D&reason=why&dry=true"),
+      std::string::npos)
       << fake.asked()[0];
   const Said yes = fake.run(words, "y\n", true);
   EXPECT_EQ(yes.code, 0) << yes.err;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <future>
@@ -13,6 +14,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/house.h"
@@ -552,6 +554,37 @@ TEST(Runs, a_contract_checks_bodies_names_keys_and_blocks_a_queue_whose_dead_let
   EXPECT_EQ(blocked.header("Retry-After"), "30");
 }
 
+TEST(Runs, orders_that_come_at_once_do_not_overshoot_a_queue_s_letters) {
+  const Lives lives{R"(queues:
+  q:
+    owner: {team: a}
+    slo: {oldest_wait: 5m}
+    retry: {max_attempts: 1}
+    dead_letter: {retention: 30d, max_items: 3}
+)"};
+  lives.provider.script(R"([{"answer": {"delay_ms": 100, "status": 500, "json": {"error": {"message": "no"}}}}])");
+  std::vector<std::thread> callers;
+  std::atomic<int> accepted{0};
+  std::atomic<int> blocked{0};
+  for (int i = 0; i < 24; ++i) {
+    callers.emplace_back([&, i] {
+      const int status = lives.order("words " + std::to_string(i), {{"queue", "q"}}).status;
+      accepted += status == 202 ? 1 : 0;
+      blocked += status == 503 ? 1 : 0;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(accepted, 3);
+  EXPECT_EQ(blocked, 21);
+  ASSERT_TRUE(
+      eventually([&] { return lives.number("SELECT count(*) FROM dead_letters WHERE state = 0") == 3; }, 20s));
+  EXPECT_EQ(lives.order("one more", {{"queue", "q"}}).status, 503);
+  EXPECT_EQ(lives.order("of another queue", {{"queue", "other"}}).status, 202);
+  const Response discarded = http("POST", lives.callgate->admin_url() + "/v1/dead/discard?queue=q&reason=test", "");
+  EXPECT_EQ(Json::parse(discarded.body).at("count"), 3);
+  EXPECT_EQ(lives.order("again", {{"queue", "q"}}).status, 202);
+}
+
 TEST(Runs, two_queues_may_name_their_jobs_by_the_same_value) {
   Lives lives{R"(queues:
   extract: {owner: {team: a}, slo: {oldest_wait: 5m}, idempotency_key: {from: $.metadata.invoice}, dead_letter: {retention: 30d}}
@@ -591,7 +624,7 @@ TEST(Runs, an_end_that_cannot_be_read_any_more_is_not_told_and_leaves_a_letter) 
   lives.begin();
   ASSERT_TRUE(eventually([&] { return lives.run(id).value("webhook", "") == "dead"; }, 30s));
   EXPECT_EQ(lives.requests(), asked) << "something was told";
-  EXPECT_EQ(lives.number("SELECT count(*) FROM dead_letters WHERE operation = 'webhook' AND class = 'webhook'"), 1);
+  EXPECT_EQ(lives.number("SELECT count(*) FROM dead_letters WHERE operation = 'webhook' AND class = 'internal'"), 1);
 }
 
 TEST(Runs, a_receiver_that_retries_from_within_hears_of_both_ends) {
@@ -629,6 +662,72 @@ TEST(Runs, a_cancelled_run_that_was_never_begun_is_told_too) {
   EXPECT_EQ(lives.cancel(id).status, 200);
   ASSERT_TRUE(eventually([&] { return lives.run(id).value("webhook", "") == "told"; }, 20s));
   EXPECT_NE(lives.provider.seen().dump().find("run.cancelled"), std::string::npos);
+}
+
+TEST(Runs, an_end_that_could_not_be_told_is_told_by_a_replay_of_its_letter) {
+  const Lives lives{"webhooks: {allow_hosts: [127.0.0.1], secret: {env: RUNS_TEST_SECRET}}\n"};
+  const std::string admin = lives.callgate->admin_url();
+  const auto letters = [&](const std::string& query) {
+    return Json::parse(http_get(admin + "/v1/dead" + query).body).at("letters");
+  };
+  const auto replayed = [&](const std::string& id) {
+    const Json plan = Json::parse(http("POST", admin + "/v1/replays?id=" + id, "").body);
+    EXPECT_EQ(plan.at("count"), 1) << plan;
+    EXPECT_EQ(plan.at("estimate").at("without_estimate"), 0) << "it costs nothing";
+    const std::string path = admin + "/v1/replays/" + plan.at("id").get<std::string>();
+    EXPECT_EQ(http("POST", path + "/start?digest=" + plan.at("digest").get<std::string>(), "").status, 200);
+    EXPECT_TRUE(eventually([&] { return Json::parse(http_get(path).body).at("state") != "running"; }, 20s));
+    return Json::parse(http_get(path).body);
+  };
+  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": {"status": 403, "body": ""}}])");
+  const std::string id = lives.accepted("told", {{"webhook", lives.provider.url() + "/hook"}, {"queue", "q"}});
+  ASSERT_TRUE(eventually([&] { return lives.run(id).value("webhook", "") == "dead"; }, 20s));
+  Json open = letters("?operation=webhook");
+  ASSERT_EQ(open.size(), 1u);
+  const std::string letter = open[0].at("id");
+  EXPECT_EQ(open[0].at("class"), "permission") << "of what came of it last";
+  EXPECT_EQ(open[0].at("status"), 403);
+  EXPECT_EQ(open[0].at("queue"), "q");
+  EXPECT_EQ(open[0].at("advice"), "fix-first");
+  // In vain, by another cause.
+  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": {"status": 500, "body": ""}}])");
+  const Json vain = replayed(letter);
+  EXPECT_EQ(vain.at("dead_again"), 1) << vain;
+  open = letters("?operation=webhook");
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_EQ(open[0].at("class"), "server_error");
+  EXPECT_EQ(open[0].at("failures"), 2);
+  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": {"status": 200, "body": "ok"}}])");
+  const Json done = replayed(letter);
+  EXPECT_EQ(done.at("resolved"), 1) << done;
+  EXPECT_EQ(letters("").size(), 0u);
+  EXPECT_EQ(letters("?state=resolved")[0].at("request"), "erased");
+  EXPECT_TRUE(letters("?state=resolved")[0].at("request_erased_at").is_string());
+  EXPECT_EQ(lives.run(id).value("webhook", ""), "told");
+  // The same message, each time: a receiver knows it again.
+  std::set<std::string> bodies;
+  int tellings = 0;
+  const Json seen = lives.provider.seen();
+  for (const Json& one : seen.is_array() ? seen : seen.at("requests")) {
+    if (one.at("target") != "/hook") continue;
+    bodies.insert(one.at("body").get<std::string>());
+    EXPECT_NE(one.dump().find(id + "-1"), std::string::npos) << one;
+    ++tellings;
+  }
+  EXPECT_EQ(tellings, 3);
+  EXPECT_EQ(bodies.size(), 1u);
+  // After a retry of its run an old end is news to nobody; but it can be discarded.
+  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": {"status": 410, "body": ""}}, {"answer": 400}])");
+  const std::string other = lives.accepted("bad", {{"webhook", lives.provider.url() + "/hook"}});
+  ASSERT_TRUE(eventually([&] { return lives.run(other).value("webhook", "") == "dead"; }, 20s));
+  lives.provider.script(R"([{"match": {"path": "/hook"}, "answer": {"status": 200, "body": "ok"}}])");
+  EXPECT_EQ(http("POST", lives.url(kRuns + "/" + other + "/retry")).status, 202);
+  ASSERT_TRUE(eventually([&] { return lives.run(other).value("webhook", "") == "told"; }, 20s));
+  const Json late = Json::parse(http("POST", admin + "/v1/replays?operation=webhook&reason=test", "").body);
+  EXPECT_EQ(late.at("count"), 0);
+  EXPECT_EQ(late.at("skipped_at_plan"), Json::parse(R"([{"why":"told_anew","count":1}])"));
+  const Response discarded = http("POST", admin + "/v1/dead/discard?operation=webhook&reason=test", "");
+  EXPECT_EQ(Json::parse(discarded.body).at("count"), 1);
 }
 
 TEST(Runs, ends_are_told_with_a_signature_again_if_need_be_and_given_up_with_a_letter) {

@@ -45,11 +45,12 @@ queues:
     payload_schema: )" + kSchema +
                               R"(
     version_from: $.metadata.prompt_version
-    idempotency_key: {from: /metadata/invoice_id, on_conflict: return_existing}
+    idempotency_key: {from: /metadata/invoice_id, ttl: 7d, on_conflict: return_existing}
     ordering_key: $['metadata']['customer id']
     concurrency: {max: 8, per_ordering_key: 1}
     retry: {max_attempts: 7, max_elapsed: 2h, backoff: {base: 2s, cap: 5m, jitter: full}, never: [auth, content_policy]}
-    dead_letter: {retention: 40d, max_items: 50000, on_full: block_enqueue}
+    dead_letter: {retention: 40d, max_items: 50000, on_full: block_enqueue, payload: left_out}
+    alerts: {arrivals_floor: 0, step_factor: 2.5}
     replay: {requires_approval: true, approvers: [billing-leads, admin], max_rate: 30/m, max_cost_usd: "50.00", canary: 0}
 runs: {enabled: false, lease: 9s, max_attempts: 3, max_elapsed: 5m, concurrent: 5}
 retry: {base: 700ms}
@@ -75,7 +76,9 @@ store: {retention: {dead_letters: 7d, runs: 8d}}
   EXPECT_EQ(queue.concurrency, (QueueContract::Concurrency{8, 1}));
   EXPECT_EQ(queue.retry,
             (QueueContract::Retry{7, 2h, 2s, 5min, {classifier::Class::Auth, classifier::Class::ContentPolicy}}));
-  EXPECT_EQ(queue.dead_letter, (QueueContract::DeadLetter{40 * 24h, 50'000}));
+  EXPECT_EQ(queue.dead_letter, (QueueContract::DeadLetter{40 * 24h, 50'000, ledger::LetterForm::LeftOut}));
+  EXPECT_EQ(queue.alerts, (QueueContract::Alerts{0, 2.5}));
+  EXPECT_EQ(queue.idempotency_key_ttl, 7 * 24h);
   EXPECT_EQ(queue.replay,
             (QueueContract::Replay{true, {"billing-leads", "admin"}, 0.5, budget::NanoUsd{50'000'000'000}, 0}));
 
@@ -91,6 +94,48 @@ store: {retention: {dead_letters: 7d, runs: 8d}}
   EXPECT_EQ(config.dead_letters_bytes, 1ULL << 30);
   EXPECT_EQ(config.store.keep_dead_letters, 7 * 24h);
   EXPECT_EQ(config.store.keep_runs, 8 * 24h);
+}
+
+/// As operators are shown it, without the backfill that is still to come.
+TEST(ConfigQueues, a_contract_with_all_that_can_be_agreed_is_accepted) {
+  const Loaded loaded = parse(R"(
+store: {payload_key: {env: QUEUES_TEST_KEY}}
+queues:
+  invoice-extract:
+    owner: {team: billing-ml, contact: "#billing-oncall", runbook: https://…}
+    slo: {oldest_wait: 5m, success_ratio: 0.995, complete_within: 30m}
+    payload_schema: )" + kSchema + R"(   # checked at enqueue and on edit
+    version_from: $.metadata.prompt_version
+    idempotency_key: {from: $.metadata.invoice_id, ttl: 7d, on_conflict: return_existing}
+    ordering_key: $.metadata.customer_id              # serial per key; omit for none
+    concurrency: {max: 8, per_ordering_key: 1}
+    retry: {max_attempts: 6, max_elapsed: 2h, backoff: {base: 2s, cap: 5m, jitter: full}, never: [auth, invalid_request, content_filter]}
+    dead_letter: {retention: 30d, max_items: 50000, on_full: block_enqueue, payload: encrypted}
+    replay: {requires_approval: true, approvers: [billing-leads], max_rate: 5/s, max_cost_usd: "50.00", canary: 5}
+    alerts: {arrivals_floor: 5, step_factor: 4}
+)",
+                              {.environment = {{"QUEUES_TEST_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}}});
+  EXPECT_EQ(problems_of(loaded), "");
+  const QueueContract& queue = contract_of(loaded.config, "invoice-extract");
+  EXPECT_EQ(queue.retry.never,
+            (std::vector<classifier::Class>{
+                classifier::Class::Auth, classifier::Class::InvalidRequest, classifier::Class::ContentPolicy}));
+  EXPECT_EQ(queue.dead_letter.payload, ledger::LetterForm::Encrypted);
+  EXPECT_EQ(queue.alerts, QueueContract::Alerts{});
+}
+
+TEST(ConfigQueues, letters_are_encrypted_only_where_there_is_a_key) {
+  const auto said = [](const std::string& store) {
+    return problems_of(
+        parse(store + "queues: {q: {owner: {team: t}, slo: {oldest_wait: 1m}, dead_letter: {retention: 1d, "
+                      "payload: encrypted}}}\n",
+              {.environment = {{"QUEUES_TEST_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}}}));
+  };
+  EXPECT_EQ(said("store: {payload_key: {env: QUEUES_TEST_KEY}}\n"), "");
+  EXPECT_NE(said("").find("queues.q.dead_letter.payload: encrypted needs a key: set store.payload_key"),
+            std::string::npos)
+      << said("");
+  EXPECT_NE(said("store: {payloads: plain}\n").find("encrypted needs"), std::string::npos);
 }
 
 TEST(ConfigQueues, that_are_wrong_are_told_where_and_how_they_would_be_right) {
@@ -121,10 +166,12 @@ TEST(ConfigQueues, that_are_wrong_are_told_where_and_how_they_would_be_right) {
        "/metadata/invoice_id (is metadata.id)"},
       {"idempotency_key: {on_conflict: replace}",
        "1:106: error: queues.q.idempotency_key.on_conflict: must be return_existing (is replace)"},
-      {"idempotency_key: {ttl: 7d}",
-       "1:98: error: queues.q.idempotency_key.ttl: not in this version: a time of its own; a run's key holds as long "
-       "as "
-       "the run is kept (store.retention.runs); remove it"},
+      {"idempotency_key: {ttl: 23h}",
+       "1:98: error: queues.q.idempotency_key.ttl: must be from idempotency.ttl (1d), for which answers are kept by "
+       "their keys, to store.retention.runs (30d), after which nobody knows the run (is 23h)"},
+      {"idempotency_key: {ttl: 31d}",
+       "1:98: error: queues.q.idempotency_key.ttl: must be from idempotency.ttl (1d), for which answers are kept by "
+       "their keys, to store.retention.runs (30d), after which nobody knows the run (is 31d)"},
       {"ordering_key: $..id",
        "1:89: error: queues.q.ordering_key: must mean one value; wildcards, filters and .. are not for that (is "
        "\"$..id\")"},
@@ -146,9 +193,9 @@ TEST(ConfigQueues, that_are_wrong_are_told_where_and_how_they_would_be_right) {
        "1:107: error: queues.q.concurrency.per_ordering_key: must be 1 (is 2): runs with the same ordering key are "
        "made "
        "one at a time, in their order; without an order, leave ordering_key out"},
-      {"alerts: {step_factor: 4}",
-       "1:97: error: queues.q.alerts.step_factor: not in this version: alerts; let your Prometheus watch "
-       "callgate_dead_letters_total; remove it"},
+      {"alerts: {step_factor: 0.5}", "1:97: error: queues.q.alerts.step_factor: must be between 1 and 1000 (is 0.5)"},
+      {"alerts: {arrivals_floor: -1}",
+       "1:100: error: queues.q.alerts.arrivals_floor: must be between 0 and 1000000 (is -1)"},
       {"backfill: {requires_approval: true}",
        "1:105: error: queues.q.backfill.requires_approval: not in this version: backfills; remove it"},
       {"payload_schema: /nowhere/s.json",
@@ -201,7 +248,8 @@ TEST(QueuesPage, shows_a_contract_that_is_accepted) {
   std::string sample = page.substr(begin, page.find("```", begin) - begin);
   const std::string file = "schemas/invoice-extract.v3.json";
   sample.replace(sample.find(file), file.size(), kSchema);
-  const Loaded loaded = parse(sample);
+  const Loaded loaded = parse(sample + "store: {payload_key: {env: QUEUES_TEST_KEY}}\n",
+                              {.environment = {{"QUEUES_TEST_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}}});
   EXPECT_EQ(problems_of(loaded), "");
   EXPECT_EQ(contract_of(loaded.config, "invoice-extract").replay.max_rate, 5);
 }

@@ -344,12 +344,13 @@ const Mistake kMistakes[] = {
      {"1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
       "/path/to/it} or {env: NAME_OF_A_VARIABLE}"}},
     {"what is not in this version",
-     "listen: {tls: {data: {cert: {file: /c}}}}\nqueues:\n  a: {owner: {team: t}, slo: {success_ratio: 1}, dead_letter: "
-     "{retention: 1d, payload: plain}, backfill: {max_items: 3}}\n",
+     "listen: {tls: {data: {cert: {file: /c}}}}
+queues:
+  a: {owner: {team: t}, slo: {success_ratio: 1}, dead_letter: "
+     "{retention: 1d}, backfill: {max_items: 3}}
+",
      {"1:10: error: listen.tls: not in this version: TLS for callers; remove it",
-      "3:88: error: queues.a.dead_letter.payload: not in this version: a choice of its own for each queue; "
-      "store.payloads and store.payload_key hold for all; remove it",
-      "3:118: error: queues.a.backfill.max_items: not in this version: backfills; remove it"}},
+      "3:102: error: queues.a.backfill.max_items: not in this version: backfills; remove it"}},
     {"a route of two dialects",
      "routes: {r: {try: [openai, anthropic, nobody]}}\n",
      {"1:28: error: routes.r.try[1]: must speak the dialect of the route's first upstream, openai (anthropic speaks "
@@ -813,6 +814,8 @@ std::string other_value(const gateway::Key& key) {
   if (key.path == "queues.*.retry.never") return "auth,timeout";
   if (key.path == "queues.*.retry.backoff.cap") return "7m";
   if (key.path == "queues.*.replay.max_rate") return "7/m";
+  if (key.path == "queues.*.idempotency_key.ttl") return "7d";
+  if (key.path == "queues.*.alerts.step_factor") return "7";
   switch (key.type) {
     case gateway::Type::Flag:
       return key.standard == "true" ? "false" : "true";

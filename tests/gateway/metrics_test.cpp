@@ -110,6 +110,7 @@ void work_everything(Metrics& metrics) {
   ledger::StoreFigures store;
   store.commits = store.rows = store.failures = store.lost_open_rows = store.lost_endings = store.lost_others = 1;
   store.unknown_outcomes = store.answers_evicted = 1;
+  store.letters_without = store.letters_expired = 1;
   metrics.store(store, true);
   metrics.live({1, 1, 1, 1, 1, 1});
   CallRecord replayed = answered();

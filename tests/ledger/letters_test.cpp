@@ -164,6 +164,56 @@ TEST_F(LettersTest, with_payloads_in_memory_a_letter_has_no_request_and_in_the_c
   EXPECT_EQ(told.wait()->kind, RunAnswer::Kind::NoStore) << "it would not outlive the process";
 }
 
+TEST_F(LettersTest, a_queue_may_keep_requests_in_another_form_than_the_store) {
+  using ledger::LetterForm;
+  const struct {
+    ledger::Payloads store;
+    LetterForm form;
+    int payload;
+    bool readable;  // By whoever has the file.
+  } kCases[] = {
+      {ledger::Payloads::Encrypted, LetterForm::AsStore, 0, false},
+      {ledger::Payloads::Encrypted, LetterForm::Encrypted, 0, false},
+      {ledger::Payloads::Encrypted, LetterForm::Plain, 0, true},
+      {ledger::Payloads::Encrypted, LetterForm::LeftOut, 1, false},
+      {ledger::Payloads::Plain, LetterForm::LeftOut, 1, false},
+      {ledger::Payloads::Plain, LetterForm::Encrypted, 1, false},
+      {ledger::Payloads::Memory, LetterForm::Plain, 0, true},
+  };
+  int number_of = 0;
+  for (const auto& one : kCases) {
+    SCOPED_TRACE(number_of);
+    const std::string path = folder_.path("form-" + std::to_string(number_of++));
+    StoreOptions other = options_at(path, clock_);
+    other.payloads = one.store;
+    if (one.store == ledger::Payloads::Encrypted) other.payload_key = kSealKey;
+    auto store = opened(other);
+    LetterOutcome outcome = letter(1, request("marker-of-the-prompt"));
+    outcome.letter->form = one.form;
+    store->end_call(failure(1), {.letter = outcome});
+    ASSERT_TRUE(store->flush(kPatience));
+    EXPECT_EQ(number(path, "SELECT payload FROM dead_letters"), one.payload);
+    EXPECT_EQ(number(path, "SELECT count(*) FROM letter_requests"), one.payload == 0 ? 1 : 0);
+    // What is sealed begins with that byte.
+    EXPECT_EQ(number(path, "SELECT count(*) FROM letter_requests WHERE substr(body, 1, 1) <> x'01'"),
+              one.readable ? 1 : 0);
+    Told<std::shared_ptr<const ledger::KeptRequest>> read;
+    store->read(
+        [tell = read.teller()](Books& books) mutable { tell(books.letter_request(id_of(1), -1).value_or(nullptr)); });
+    const auto kept = read.wait().value_or(nullptr);
+    EXPECT_EQ(kept ? kept->body : "", one.payload == 0 ? "marker-of-the-prompt" : "");
+  }
+}
+
+TEST_F(LettersTest, of_one_that_is_over_it_is_said_that_its_request_was_erased) {
+  ASSERT_EQ(fail(1, letter(1)), Written::Committed);
+  ASSERT_EQ(fail(2, letter(2, nullptr)), Written::Committed);
+  ASSERT_EQ(end(answered(3), {.letter = made_good(1)}), Written::Committed);
+  ASSERT_EQ(end(answered(4), {.letter = made_good(2)}), Written::Committed);
+  EXPECT_EQ(letter_of(id_of(1)).line.payload, "erased");
+  EXPECT_EQ(letter_of(id_of(2)).line.payload, "left_out") << "there was none to be erased";
+}
+
 TEST_F(LettersTest, beyond_their_bytes_letters_are_kept_without_their_request_and_counted) {
   std::string noise;
   for (int i = 0; i < 2'000; ++i) noise += static_cast<char>((i * 7919 + i * i * 31) >> 3);
@@ -219,7 +269,14 @@ TEST_F(LettersTest, an_edit_is_a_new_revision_of_the_newest_and_the_first_stays)
   ASSERT_EQ(fail(1, letter(1)), Written::Committed);
   const auto edit = [&](const std::string& tenant, int from, const std::string& body) {
     return answered_by<int>([&](auto done) {
-      store_->edit_letter(id_of(1), tenant, from, request(body), "/model: a -> b", act("dead.edit", id_of(1)), done);
+      store_->edit_letter(id_of(1),
+                          tenant,
+                          from,
+                          request(body),
+                          ledger::LetterForm::AsStore,
+                          "/model: a -> b",
+                          act("dead.edit", id_of(1)),
+                          done);
     });
   };
   EXPECT_EQ(edit("acme", 0, "first"), 1);

@@ -130,6 +130,137 @@ TEST_F(RunsTest, a_result_is_written_with_the_end_of_its_call_and_told) {
   EXPECT_EQ(letters()[0].payload, "kept");
 }
 
+TEST_F(RunsTest, an_end_that_was_given_up_may_be_told_later_and_its_letter_is_made_good) {
+  ASSERT_EQ(accept(new_run(1, 1)).kind, Kind::Accepted);
+  ASSERT_TRUE(take(id_of(1)).taken);
+  ASSERT_TRUE(end_run(outcome(id_of(1), 1, RunState::Succeeded)));
+  ledger::WebhookRow row = due().at(0);
+  EXPECT_EQ(row.queue, "mails");
+  const auto untold = [&] {
+    return asked<std::optional<ledger::WebhookRow>>([&](Books& books) { return books.untold_webhook(id_of(1)); });
+  };
+  EXPECT_FALSE(untold()) << "it is still to be told";
+  row.cls = "overloaded";
+  row.status = 503;
+  store_->webhook_ended(row, Store::Telling::Dead, letter(900));
+  ASSERT_TRUE(store_->flush(kPatience));
+  ASSERT_EQ(letters().size(), 1U);
+  EXPECT_EQ(letters()[0].cls, "overloaded");
+  EXPECT_EQ(letters()[0].status, 503);
+  EXPECT_EQ(letters()[0].operation, "webhook");
+  ledger::LettersAsk by_operation;
+  by_operation.operation = "webhook";
+  EXPECT_EQ(letters(by_operation).size(), 1U);
+  by_operation.operation = "chat";
+  EXPECT_EQ(letters(by_operation).size(), 0U);
+  reopen();
+  ASSERT_TRUE(untold());
+  EXPECT_EQ(untold()->url, "https://hooks.example/x");
+  EXPECT_EQ(untold()->fence, 1);
+  EXPECT_EQ(untold()->body, "");
+  EXPECT_EQ(untold()->unreadable, "");
+  // In vain once more, by another cause.
+  row.cls = "auth";
+  row.status = 401;
+  store_->webhook_ended(row, Store::Telling::Dead, letter(900));
+  ASSERT_TRUE(store_->flush(kPatience));
+  EXPECT_EQ(letters()[0].failures, 2);
+  EXPECT_EQ(letters()[0].cls, "auth");
+  store_->webhook_ended(row, Store::Telling::Told, made_good(900));
+  ASSERT_TRUE(store_->flush(kPatience));
+  EXPECT_EQ(letters().size(), 0U);
+  EXPECT_EQ(run_of(id_of(1)).webhook_state, "told");
+  EXPECT_FALSE(untold());
+  // What is told stays so.
+  store_->webhook_ended(row, Store::Telling::Dead, letter(900));
+  ASSERT_TRUE(store_->flush(kPatience));
+  EXPECT_EQ(letters().size(), 0U);
+}
+
+TEST_F(RunsTest, no_queue_takes_more_runs_than_may_become_letters_however_many_come_at_once) {
+  const auto order = [&](int number) {
+    ledger::NewRun run = new_run(number, number);
+    run.most_letters = 5;
+    return run;
+  };
+  ASSERT_EQ(fail(100, letter(900)), Written::Committed);  // Of the same queue.
+  std::vector<std::unique_ptr<Told<RunAnswer>>> told;
+  for (int i = 1; i <= 40; ++i) {
+    told.push_back(std::make_unique<Told<RunAnswer>>());
+    store_->accept_run(order(i), told.back()->teller());
+  }
+  std::vector<std::string> accepted;
+  for (const auto& one : told) {
+    const RunAnswer answer = one->wait().value_or(RunAnswer{});
+    if (answer.kind == Kind::Accepted) {
+      accepted.push_back(id_of(static_cast<int>(accepted.size()) + 1));
+    } else {
+      EXPECT_EQ(answer.kind, Kind::Full);
+      EXPECT_EQ(answer.letters, 1);
+      EXPECT_EQ(answer.unfinished, 4);
+    }
+  }
+  ASSERT_EQ(accepted.size(), 4U);
+  EXPECT_EQ(accept(order(1)).kind, Kind::Same) << "that is no new one";
+  ledger::NewRun elsewhere = order(50);
+  elsewhere.queue = "others";
+  EXPECT_EQ(accept(elsewhere).kind, Kind::Accepted);
+  // All four die: that is what was held free for them.
+  for (int i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(take(id_of(i)).taken);
+    ASSERT_TRUE(end_run(outcome(id_of(i), 1, RunState::Dead), letter(i)));
+  }
+  EXPECT_EQ(accept(order(60)).kind, Kind::Full);
+  EXPECT_EQ(letters().size(), 5U);
+  reopen();
+  EXPECT_EQ(accept(order(61)).letters, 5);
+  // One that is discarded, and one that is made good, make room for two.
+  ledger::LettersAsk one;
+  one.ids = {letters()[0].id};
+  Told<std::expected<std::int64_t, std::string>> discarded;
+  store_->discard_letters(one, act("dead.discard"), discarded.teller());
+  ASSERT_EQ(discarded.wait()->value_or(0), 1);
+  ASSERT_EQ(end(answered(10), {.letter = made_good(900)}), Written::Committed);
+  EXPECT_EQ(accept(order(62)).kind, Kind::Accepted);
+  EXPECT_EQ(accept(order(63)).kind, Kind::Accepted);
+  EXPECT_EQ(accept(order(64)).kind, Kind::Full);
+  EXPECT_EQ(cancel(id_of(63)), RunState::Cancelled);
+  EXPECT_EQ(accept(order(65)).kind, Kind::Accepted);
+}
+
+TEST_F(RunsTest, after_its_time_a_key_begins_another_run_and_the_old_one_keeps_its_letter) {
+  const auto order = [&](int number) {
+    ledger::NewRun run = new_run(number, 1);
+    run.created_ms = now();
+    run.key_ttl_ms = std::chrono::milliseconds{24h}.count();
+    run.fingerprint = digest(number);
+    return run;
+  };
+  ASSERT_EQ(accept(order(1)).kind, Kind::Accepted);
+  clock_.forward(48h);
+  EXPECT_EQ(accept(order(2)).kind, Kind::OtherBody) << "it is not over yet";
+  ASSERT_TRUE(take(id_of(1)).taken);
+  ASSERT_TRUE(end_run(outcome(id_of(1), 1, RunState::Dead), letter(1)));
+  clock_.forward(24h - 1ms);
+  EXPECT_EQ(accept(order(2)).kind, Kind::OtherBody);
+  clock_.forward(1ms);
+  ASSERT_EQ(accept(order(2)).kind, Kind::Accepted);
+  EXPECT_EQ(accept(order(2)).kind, Kind::Same);
+  EXPECT_EQ(run_of(id_of(1)).state, "dead");
+  // The new one's end is not the old one's.
+  ASSERT_TRUE(take(id_of(2)).taken);
+  ASSERT_TRUE(end_run(outcome(id_of(2), 1, RunState::Succeeded), made_good(1)));
+  ASSERT_EQ(letters().size(), 1U);
+  // A replay of the old one's letter makes good the old one.
+  LetterOutcome replayed;
+  replayed.scope = letters()[0].scope;
+  EXPECT_NE(replayed.scope, digest(1));
+  ASSERT_EQ(end(answered(10), {.letter = replayed}), Written::Committed);
+  EXPECT_EQ(letters().size(), 0U);
+  EXPECT_EQ(run_of(id_of(1)).state, "succeeded");
+  EXPECT_EQ(run_of(id_of(1)).call_id, id_of(10));
+}
+
 TEST_F(RunsTest, what_becomes_of_an_old_telling_is_not_that_of_the_end_after_a_retry) {
   ASSERT_EQ(accept(new_run(1, 1)).kind, Kind::Accepted);
   ASSERT_TRUE(take(id_of(1)).taken);
