@@ -58,7 +58,7 @@ TEST(LogSchema, describes_every_line_of_real_runs) {
   const support::TempDir directory;
   support::House house{
       ", credentials: [{name: main, key: {file: \"" + directory.file("key", "sk-test") + "\"}}]",
-      "retry: {base: 10ms}\ntracing: {otlp_url: \"" + collector.url() + "\"}\n"
+      "retry: {base: 10ms}\nstore: {payloads: plain}\ntracing: {otlp_url: \"" + collector.url() + "\"}\n"
       "tenants: {default: {budget: {daily_usd: \"0.000001\", warn_at: 0.1}}, free: {weight: 1}}\n"};
   const std::vector<std::pair<std::string, std::string>> free = {{"Callgate-Tenant", "free"}};
   const auto with = [&](const char* name, const char* value) {

@@ -285,7 +285,7 @@ TEST(Tracing, goes_on_in_runs) {
   const Collector collector;
   const support::TempDir directory;
   House house{", credentials: [{name: main, key: {file: \"" + directory.file("key", "MARKER-sk-key") + "\"}}]",
-              "retry: {base: 10ms}\n" + collector.config()};
+              "retry: {base: 10ms}\nstore: {payloads: plain}\n" + collector.config()};
   const support::Response accepted =
       house.chat(support::kUnary, {{"Prefer", "respond-async"}, {"traceparent", kTraceparent}});
   ASSERT_EQ(accepted.status, 202) << accepted.body;
