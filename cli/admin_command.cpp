@@ -22,6 +22,16 @@ std::expected<AdminReply, int> ask_running(std::string_view command, std::string
           << ")\nSee \"callgate " << command << " --help\".\n";
     return std::unexpected(kUsage);
   }
+  std::chrono::milliseconds patience = kPatience;
+  if (arguments.has("--timeout")) {
+    const auto time = gateway::read_duration(arguments.get("--timeout"));
+    if (!time || *time <= 0) {
+      say() << "--timeout must be a duration such as 500ms, 30s or 2m (is "
+            << gateway::say(arguments.get("--timeout")) << ")\nSee \"callgate " << command << " --help\".\n";
+      return std::unexpected(kUsage);
+    }
+    patience = std::chrono::milliseconds{*time};
+  }
   // What is wrong with the file is the running callgate's to say; here it only tells where that is.
   const gateway::Loaded loaded = load(arguments, terminal);
   AdminRequest request;
@@ -38,7 +48,7 @@ std::expected<AdminReply, int> ask_running(std::string_view command, std::string
     }
     request.token = *secret;
   }
-  auto answer = ask_admin(request, kPatience);
+  auto answer = ask_admin(request, patience);
   if (answer) return AdminReply{request.address, std::move(*answer)};
   say() << "cannot ask callgate at " << request.address << ": " << answer.error().why << '\n';
   if (!loaded.usable() && !arguments.has("--admin")) {

@@ -80,17 +80,4 @@ int misuse(std::string_view command, std::string_view what, Terminal& terminal) 
   return kUsage;
 }
 
-void print_list(const std::vector<std::vector<std::string>>& rows, const Arguments& arguments, Terminal& terminal) {
-  if (!arguments.has("--plain")) {
-    const std::vector<std::string> lines = aligned(rows);
-    for (std::size_t i = 0; i < lines.size(); ++i)
-      terminal.out << (i == 0 ? toned(lines[i], Tone::Bold, terminal.colour_out) : lines[i]) << '\n';
-    return;
-  }
-  for (std::size_t i = 1; i < rows.size(); ++i) {
-    for (std::size_t j = 0; j < rows[i].size(); ++j) terminal.out << (j == 0 ? "" : "\t") << rows[i][j];
-    terminal.out << '\n';
-  }
-}
-
 }  // namespace cli

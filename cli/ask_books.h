@@ -32,7 +32,4 @@ int no_books(std::string_view command, const BookReply& reply, Terminal& termina
 /// "callgate COMMAND: WHAT" and where its help is; the exit code.
 int misuse(std::string_view command, std::string_view what, Terminal& terminal);
 
-/// Rows under a heading; with --plain one a line, its cells separated by tabs, without heading.
-void print_list(const std::vector<std::vector<std::string>>& rows, const Arguments& arguments, Terminal& terminal);
-
 }  // namespace cli

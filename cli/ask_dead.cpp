@@ -90,21 +90,43 @@ std::expected<BookReply, int> ask_dead(std::string_view command, std::string_vie
   return std::unexpected(answered.status == 409 && code == kFailed ? kConflict : code);
 }
 
-std::optional<int> nobody_to_ask(std::string_view command, const Arguments& arguments, Terminal& terminal) {
-  if (arguments.has("--yes") || terminal.in_person) return std::nullopt;
-  return misuse(command, "there is no terminal to ask for consent; --yes gives it", terminal);
+std::string name_to_type(const Arguments& arguments) {
+  if (!arguments.words.empty()) return {};
+  for (const std::string_view narrower :
+       {"--group", "--class", "--model", "--upstream", "--advice", "--key", "--run-id"}) {
+    if (arguments.has(narrower)) return {};
+  }
+  return arguments.get("--queue", "all");
 }
 
-std::optional<int> declined(std::string_view command, std::string_view question, const Arguments& arguments,
-                            Terminal& terminal) {
-  if (arguments.has("--yes")) return std::nullopt;
-  if (const auto nobody = nobody_to_ask(command, arguments, terminal)) return nobody;
-  terminal.err << question << " [y/N] " << std::flush;
+std::optional<int> nobody_to_ask(std::string_view command, const std::string& name, const Arguments& arguments,
+                                 Terminal& terminal) {
+  if (arguments.has("--confirm")) {
+    if (arguments.get("--confirm") == name || (name.empty() && arguments.has("--yes"))) return std::nullopt;
+    return misuse(command,
+                  "--confirm must be " + (name.empty() ? "left out: --yes agrees to this" : cell(name)) + " (is " +
+                      gateway::say(arguments.get("--confirm")) + ")",
+                  terminal);
+  }
+  if (terminal.in_person || (name.empty() && arguments.has("--yes"))) return std::nullopt;
+  if (name.empty()) return misuse(command, "there is no terminal to ask for consent; --yes gives it", terminal);
+  return misuse(
+      command,
+      "this is much, and there is no terminal to ask for consent; --confirm " + gateway::say(name) + " gives it",
+      terminal);
+}
+
+std::optional<int> declined(std::string_view command, std::string_view question, const std::string& name,
+                            const Arguments& arguments, Terminal& terminal) {
+  if (const auto nobody = nobody_to_ask(command, name, arguments, terminal)) return nobody;
+  if (arguments.has("--confirm") || (name.empty() && arguments.has("--yes"))) return std::nullopt;
+  terminal.err << question << (name.empty() ? " [y/N] " : " Type " + cell(name) + " to agree: ") << std::flush;
   std::string answer;
   std::getline(terminal.in, answer);
-  std::ranges::transform(answer, answer.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
   while (!answer.empty() && (answer.back() == ' ' || answer.back() == '\r')) answer.pop_back();
-  if (answer == "y" || answer == "yes") return std::nullopt;
+  const bool typed = !name.empty() && answer == name;
+  std::ranges::transform(answer, answer.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+  if (typed || (name.empty() && (answer == "y" || answer == "yes"))) return std::nullopt;
   terminal.err << "callgate " << command << ": not agreed to, so nothing was done\n";
   return kFailed;
 }

@@ -32,12 +32,16 @@ inline constexpr std::size_t kLargestLetter = 512ULL * 1024 * 1024;  // A body o
                                                      const std::string& path, const Arguments& arguments,
                                                      Terminal& terminal, std::size_t largest = 8 * 1024 * 1024);
 
-/// Can nobody be asked, and is nothing agreed to by --yes? Says the mend; the exit code.
-[[nodiscard]] std::optional<int> nobody_to_ask(std::string_view command, const Arguments& arguments,
-                                               Terminal& terminal);
-/// Asks, unless --yes. Nothing: agreed; else the exit code.
+/// What has to be typed for consent instead of "y": the queue's name where all its letters are meant, "all" where
+/// nothing narrower is named. Empty: "y" will do.
+[[nodiscard]] std::string name_to_type(const Arguments& arguments);
+/// Can nobody be asked, and is nothing agreed to by --yes (by --confirm NAME, where a name has to be typed)? Says the
+/// mend; the exit code.
+[[nodiscard]] std::optional<int> nobody_to_ask(std::string_view command, const std::string& name,
+                                               const Arguments& arguments, Terminal& terminal);
+/// Asks, unless it was agreed to beforehand. Nothing: agreed; else the exit code.
 [[nodiscard]] std::optional<int> declined(std::string_view command, std::string_view question,
-                                          const Arguments& arguments, Terminal& terminal);
+                                          const std::string& name, const Arguments& arguments, Terminal& terminal);
 
 /// A JSON library's value of what was answered; nothing: it is none, or nested deeper than any that callgate gives,
 /// so that what walks through it is safe.

@@ -29,6 +29,16 @@ constexpr CodeMeaning kExitCodes[] = {
 };
 
 constexpr Option kHelp{.name = "--help", .value = {}, .meaning = "Show this help (also -h)."};
+constexpr Option kNoColour{.name = "--no-color", .value = {}, .meaning = "No colours (as NO_COLOR=1)."};
+constexpr Option kNoInput{.name = "--no-input",
+                          .value = {},
+                          .meaning = "Never ask; where consent is needed, fail and say which option gives it."};
+constexpr Option kTimeout{
+    .name = "--timeout", .value = "TIME", .meaning = "How long callgate has for an answer; 10s without it."};
+
+bool has_option(const Command& command, std::string_view name) {
+  return std::ranges::find(command.options, name, &Option::name) != command.options.end();
+}
 
 std::vector<std::string> split(std::string_view words) {
   std::vector<std::string> out;
@@ -136,8 +146,7 @@ void print_command(std::ostream& out, const Command& command, bool colour) {
   out << '\n';
 
   title("Options");
-  std::vector<Option> options(command.options.begin(), command.options.end());
-  options.push_back(kHelp);
+  const std::vector<Option> options = options_of(command);
   const auto shown = [](const Option& option) {
     return std::string{option.name} + (option.value.empty() ? "" : " " + std::string{option.value});
   };
@@ -181,6 +190,7 @@ int misused(const Command& command, Terminal& terminal, const std::string& messa
 /// Reads what stands behind the command's words; says what is wrong, or nothing.
 std::optional<std::string> read_arguments(const Command& command, std::span<const std::string> rest,
                                           Arguments& into) {
+  const std::vector<Option> options = options_of(command);
   bool options_ended = false;
   for (std::size_t i = 0; i < rest.size(); ++i) {
     const std::string& word = rest[i];
@@ -193,11 +203,11 @@ std::optional<std::string> read_arguments(const Command& command, std::span<cons
       continue;
     }
     const std::size_t equals = word.find('=');
-    const std::string name = word.substr(0, equals);
-    const auto option = std::ranges::find(command.options, name, &Option::name);
-    if (option == command.options.end()) {
-      std::vector<std::string> names{"--help"};
-      for (const Option& known : command.options) names.emplace_back(known.name);
+    const std::string name = word == "-y" ? "--yes" : word.substr(0, equals);
+    const auto option = std::ranges::find(options, name, &Option::name);
+    if (option == options.end()) {
+      std::vector<std::string> names;
+      for (const Option& known : options) names.emplace_back(known.name);
       const std::string meant = gateway::nearest(name, names);
       return "unknown option " + gateway::say(name) + (meant.empty() ? "" : "; did you mean " + meant + "?");
     }
@@ -241,6 +251,15 @@ std::vector<std::string> Arguments::all(std::string_view option) const {
   return found == options.end() ? std::vector<std::string>{} : found->second;
 }
 
+std::vector<Option> options_of(const Command& command) {
+  std::vector<Option> options(command.options.begin(), command.options.end());
+  if (has_option(command, "--yes")) options.push_back(kNoInput);
+  if (has_option(command, "--admin")) options.push_back(kTimeout);
+  options.push_back(kNoColour);
+  options.push_back(kHelp);
+  return options;
+}
+
 std::string toned(std::string_view text, Tone tone, bool colour) {
   constexpr std::string_view kCodes[] = {"1", "31", "33", "2"};
   if (!colour) return std::string{text};
@@ -277,6 +296,9 @@ int run(const std::vector<std::string>& words, Terminal& terminal) {
     return kUsage;
   }
   if (words[0] == "--version") return run({"version"}, terminal);
+  // Of any line, since its help and what is said of its mistakes have colours, too.
+  if (std::find(words.begin(), std::ranges::find(words, "--"), "--no-color") != std::ranges::find(words, "--"))
+    terminal.colour_out = terminal.colour_err = false;
 
   std::size_t used = 0;
   const Command* command = find(words, used);
@@ -293,6 +315,7 @@ int run(const std::vector<std::string>& words, Terminal& terminal) {
   }
   Arguments arguments;
   if (const auto wrong = read_arguments(*command, rest, arguments)) return misused(*command, terminal, *wrong);
+  if (arguments.has("--no-input")) terminal.in_person = false;
   const int code = command->run(arguments, terminal);
   // A result that could not be written, as to a full disk, is no success.
   if (!terminal.out.flush() && code == kDone) {

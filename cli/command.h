@@ -69,6 +69,10 @@ struct Command {
 
 [[nodiscard]] std::span<const Command> commands();
 
+/// A command's own options and those that come with them, in the order of its help: --timeout beside --admin,
+/// --no-input beside --yes, --no-color and --help always. -h and -y are short for --help and --yes.
+[[nodiscard]] std::vector<Option> options_of(const Command& command);
+
 /// The whole program, from words to exit code.
 int run(const std::vector<std::string>& words, Terminal& terminal);
 

@@ -23,6 +23,7 @@ namespace {
 constexpr Option kConfig{"--config", "FILE", "The configuration; without it CALLGATE_CONFIG, else the defaults."};
 constexpr Option kSet{"--set", "KEY=VALUE", "One key, over file and environment; may be repeated.", true};
 constexpr Option kJson{"--json", "", "For programs, as JSON."};
+constexpr Option kPlain{"--plain", "", "One record a line, tabs between its words, no heading."};
 
 constexpr Option kServeOptions[] = {kConfig, kSet};
 constexpr Example kServeExamples[] = {
@@ -42,7 +43,7 @@ constexpr Example kReloadExamples[] = {
     {"callgate reload --json", "for programs"},
 };
 
-constexpr Option kUpstreamsOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Option kUpstreamsOptions[] = {kConfig, kSet, kAdmin, kPlain, kJson};
 constexpr Example kUpstreamsExamples[] = {
     {"callgate upstreams", "one line a provider, and what is the matter with it"},
     {"callgate upstreams --json", "for programs"},
@@ -55,6 +56,7 @@ constexpr Example kExplainExamples[] = {
 };
 
 constexpr Option kAskOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Option kLookOptions[] = {kConfig, kSet, kAdmin, kPlain, kJson};
 constexpr Example kStatusExamples[] = {
     {"callgate status", "tenants, lanes, upstreams, and every call under way"},
     {"callgate status --json", "for programs"},
@@ -104,7 +106,6 @@ constexpr Example kGrantExamples[] = {
 };
 
 constexpr Option kStore{"--store", "FILE", "Read this file, such as a backup, instead of asking a running callgate."};
-constexpr Option kPlain{"--plain", "", "One record a line, tabs between its words, no heading."};
 constexpr Option kSince{"--since", "TIME", "From then on: 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago."};
 constexpr Option kUntil{"--until", "TIME", "Before then."};
 constexpr Option kOneTenant{"--tenant", "NAME", "Only this tenant's."};
@@ -225,7 +226,7 @@ constexpr Example kTimeoutsExamples[] = {
 constexpr Option kCheckOptions[] = {kStore, kConfig, kSet, kJson};
 constexpr Example kCheckExamples[] = {
     {"callgate ledger check --config callgate.yaml", "the file at store.path"},
-    {"callgate ledger check --store backup.db", "a backup"},
+    {"callgate ledger check backup.db", "a backup"},
 };
 constexpr Option kFileOptions[] = {kStore, kConfig, kSet};
 constexpr Example kBackupExamples[] = {
@@ -273,7 +274,11 @@ constexpr Option kArrivedSince{
 constexpr Option kArrivedUntil{"--until", "TIME", "That arrived before then."};
 constexpr Option kLetterState{"--state", "STATE", "open (as without it), resolved, discarded or any."};
 constexpr Option kReason{"--reason", "TEXT", "Why, for the audit log."};
-constexpr Option kYes{"--yes", "", "Agree to it beforehand; needed where there is no terminal to ask."};
+constexpr Option kYes{"--yes", "", "Agree to it beforehand (also -y); needed where there is no terminal to ask."};
+constexpr Option kConfirm{
+    "--confirm",
+    "NAME",
+    "Agree to much beforehand, where --yes is not enough: the name that would have to be typed."};
 
 constexpr Option kDeadGroupsOptions[] = {
     kOfGroup,
@@ -359,7 +364,9 @@ constexpr Option kDeadReplayOptions[] = {
     kReason,
     {"--plan", "", "Show what would be sent; send nothing."},
     {"--resume", "REPLAY", "Follow one, begin one that was planned, or let one go on that was held or stopped."},
+    {"--progress", "FORM", "text, or json: a line of JSON on stderr at each step."},
     kYes,
+    kConfirm,
     kConfig,
     kSet,
     kAdmin,
@@ -432,6 +439,7 @@ constexpr Option kDeadDiscardOptions[] = {
     kArrivedSince,
     kArrivedUntil,
     kYes,
+    kConfirm,
     kConfig,
     kSet,
     kAdmin,
@@ -472,7 +480,7 @@ constexpr Option kDeadAuditOptions[] = {
 };
 constexpr Example kDeadAuditExamples[] = {{"callgate dead audit", "who did what, and why, the youngest first"}};
 
-constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kJson};
+constexpr Option kUnknownOptions[] = {kConfig, kSet, kAdmin, kPlain, kJson};
 constexpr Example kUnknownExamples[] = {
     {"callgate unknown --config callgate.yaml", "a table, and for each the line to report"},
     {"callgate unknown | grep '^{' > unknown.jsonl", "the lines alone, for \"callgate classify --cases\""},
@@ -512,7 +520,7 @@ constexpr Example kDocsExamples[] = {{"callgate config docs", "all keys, in Mark
 
 constexpr Option kPriceFile{
     "--file", "FILE", "A price file over the shipped table; may be repeated, the last one beats those before.", true};
-constexpr Option kPricesListOptions[] = {kPriceFile, kJson};
+constexpr Option kPricesListOptions[] = {kPriceFile, kPlain, kJson};
 constexpr Example kPricesListExamples[] = {
     {"callgate prices list", "all models of the shipped table"},
     {"callgate prices list claude", "those with that word in model or provider"},
@@ -630,9 +638,10 @@ constexpr Command kCommands[] = {
     {.words = "status",
      .summary = "Show who waits for what, who holds what, and what is left.",
      .examples = kStatusExamples,
-     .options = kAskOptions,
+     .options = kLookOptions,
      .details = "At most 200 calls are listed, the oldest first. Of the process that runs; it is found as by\n"
-                "\"callgate reload\".",
+                "\"callgate reload\". With --plain each line begins with what it is of: tenant, lane, upstream, "
+                "waits, budget, call.",
      .run = status},
     {.words = "cancel",
      .summary = "End calls that wait or are in flight.",
@@ -665,8 +674,8 @@ constexpr Command kCommands[] = {
     {.words = "budget show",
      .summary = "Show what each tenant has spent of its budgets.",
      .examples = kBudgetShowExamples,
-     .options = kAskOptions,
-     .details = "Kept in memory in this version: a restart begins at zero.",
+     .options = kLookOptions,
+     .details = "Kept over restarts, with what calls in flight have in reserve.",
      .run = budget_show},
     {.words = "budget grant",
      .summary = "Allow more money in the running day or month, or for a run.",
@@ -757,9 +766,11 @@ constexpr Command kCommands[] = {
      .most_arguments = kAnyNumber,
      .examples = kDeadReplayExamples,
      .options = kDeadReplayOptions,
-     .details = "More than one letter needs --reason. The plan is shown first, then it asks. What is agreed to is "
-                "what is sent. It runs in callgate, also "
-                "if this\n"
+     .details = "More than one letter needs --reason. The plan is shown first, then it asks. For a whole queue, for "
+                "all that\n"
+                "there are, and for more than USD 10 a name has to be typed: the queue's, \"all\", or the number of "
+                "letters.\n"
+                "What is agreed to is what is sent. It runs in callgate, also if this\n"
                 "command is ended, and goes on after a restart; --resume follows it. Ends with 0 if all were "
                 "resolved, with 7\n"
                 "if some failed again, were skipped or not sent, with 8 if the plan no longer holds, with 4 if "
@@ -808,7 +819,10 @@ constexpr Command kCommands[] = {
      .most_arguments = kAnyNumber,
      .examples = kDeadDiscardExamples,
      .options = kDeadDiscardOptions,
-     .details = "Needs ids, --group, --queue or --class. Asks with their number first. Ends with 4 if none is meant.",
+     .details =
+         "Needs ids, --group, --queue or --class. Asks with their number first; for a whole queue its name has "
+         "to be\n"
+         "typed. Ends with 4 if none is meant.",
      .run = dead_discard},
     {.words = "dead export",
      .summary = "Write dead letters as JSON lines, the newest first.",
@@ -834,6 +848,8 @@ constexpr Command kCommands[] = {
      .run = report_timeouts},
     {.words = "ledger check",
      .summary = "Say whether the ledger's file is sound.",
+     .arguments = "[FILE]",
+     .most_arguments = 1,
      .examples = kCheckExamples,
      .options = kCheckOptions,
      .details = "It may be served meanwhile. Ends with 3 if something is wrong, with 4 if there is no such file.",

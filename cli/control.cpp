@@ -42,12 +42,20 @@ std::string rates_word(const Json& one) {
   return text;
 }
 
-void say_tables(const std::vector<Rows>& tables, Terminal& terminal) {
+/// What a command has to show: each table with the word that its lines begin with where they are for programs.
+struct Shown {
+  std::string_view kind{};
+  Rows rows{};
+  std::string_view none{};  // What to say where there are none.
+};
+
+void say_tables(const std::vector<Shown>& tables, const Arguments& arguments, Terminal& terminal) {
   bool first = true;
-  for (const Rows& rows : tables) {
+  for (const auto& [kind, rows, none] : tables) {
+    if (rows.size() < 2 && !none.empty()) terminal.err << none << '\n';
     if (rows.size() < 2) continue;
-    if (!std::exchange(first, false)) terminal.out << '\n';
-    print_rows(rows, terminal.out);
+    if (!std::exchange(first, false) && !arguments.has("--plain")) terminal.out << '\n';
+    print_list(rows, arguments, terminal, tables.size() > 1 ? kind : std::string_view{});
   }
 }
 
@@ -67,7 +75,7 @@ Rows budget_rows(const Json& json) {
   return rows;
 }
 
-std::vector<Rows> tables_of_status(const Json& json) {
+std::vector<Shown> tables_of_status(const Json& json) {
   Rows tenants{{"tenant", "weight", "waiting (interactive, bulk, backfill)", "in flight", "limits", ""}};
   for (const Json& one : json.at("tenants")) {
     const Json& waiting = one.at("waiting");
@@ -113,11 +121,16 @@ std::vector<Rows> tables_of_status(const Json& json) {
   }
   const auto in_all = json.at("calls_in_all").get<std::uint64_t>();
   if (in_all >= calls.size()) calls.push_back({"… " + std::to_string(in_all) + " in all"});
-  return {tenants, lanes, upstreams, held, budget_rows(json), calls};
+  return {{"tenant", tenants},
+          {"lane", lanes},
+          {"upstream", upstreams},
+          {"waits", held},
+          {"budget", budget_rows(json)},
+          {"call", calls}};
 }
 
 int ask(std::string_view command, std::string_view method, const std::string& path, const Arguments& arguments,
-        Terminal& terminal, std::vector<Rows> (*tell)(const Json&)) {
+        Terminal& terminal, std::vector<Shown> (*tell)(const Json&)) {
   const auto reply = ask_running(command, method, path, arguments, terminal);
   if (!reply) return reply.error();
   try {
@@ -125,7 +138,7 @@ int ask(std::string_view command, std::string_view method, const std::string& pa
     const int code = reply->answer.status;
     if (arguments.has("--json")) terminal.out << reply->answer.body;
     if (code == 200) {
-      if (!arguments.has("--json")) say_tables(tell(json), terminal);
+      if (!arguments.has("--json")) say_tables(tell(json), arguments, terminal);
       return kDone;
     }
     const std::string detail = cell(json.at("detail").get<std::string>());
@@ -137,7 +150,15 @@ int ask(std::string_view command, std::string_view method, const std::string& pa
   }
 }
 
-std::vector<Rows> nothing(const Json& /*json*/) { return {}; }
+std::vector<Shown> nothing(const Json& /*json*/) { return {}; }
+
+/// The same, and what has changed by it.
+int ask_and_say(std::string_view command, const std::string& path, const std::string& done,
+                const Arguments& arguments, Terminal& terminal) {
+  const int code = ask(command, "POST", path, arguments, terminal, nothing);
+  if (code == kDone) terminal.err << done << '\n';
+  return code;
+}
 
 }  // namespace
 
@@ -157,7 +178,7 @@ int cancel(const Arguments& arguments, Terminal& terminal) {
     return misuse(
         "cancel", "needs a call's id, or --run-id, or --tenant (which may stand beside --run-id)", terminal);
   const auto count = [](const Json& json) {
-    return std::vector<Rows>{{{"calls cancelled"}, {word(json.at("count"))}}};
+    return std::vector<Shown>{{{}, {{"calls cancelled"}, {word(json.at("count"))}}}};
   };
   return ask("cancel",
              "POST",
@@ -176,30 +197,29 @@ int pause(const Arguments& arguments, Terminal& terminal) {
     if (!time || *time <= 0) return misuse("pause", "--for must be a duration such as 90s, 30m or 1h", terminal);
     ms = std::to_string(*time);
   }
-  return ask("pause",
-             "POST",
-             "/v1/pause" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}, {"for_ms", ms}}),
-             arguments,
-             terminal,
-             nothing);
+  const std::string named = arguments.words[0] + " " + cell(arguments.words[1]);
+  return ask_and_say(
+      "pause",
+      "/v1/pause" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}, {"for_ms", ms}}),
+      named + " is paused " + (ms.empty() ? "until it is resumed" : "for " + arguments.get("--for")) +
+          "; to end that: callgate resume " + named,
+      arguments,
+      terminal);
 }
 
 int resume(const Arguments& arguments, Terminal& terminal) {
   if (arguments.words.size() != 2)
     return misuse("resume", "needs tenant, lane, upstream or queue, and its name", terminal);
-  return ask("resume",
-             "POST",
-             "/v1/resume" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}}),
-             arguments,
-             terminal,
-             nothing);
+  return ask_and_say("resume",
+                     "/v1/resume" + query_of({{"what", arguments.words[0]}, {"name", arguments.words[1]}}),
+                     arguments.words[0] + " " + cell(arguments.words[1]) + " goes on",
+                     arguments,
+                     terminal);
 }
 
 int budget_show(const Arguments& arguments, Terminal& terminal) {
   const auto rows = [](const Json& json) {
-    Rows budgets = budget_rows(json);
-    if (budgets.size() == 1) budgets = {{"no tenant has a budget (tenants.*.budget)"}, {""}};
-    return std::vector<Rows>{std::move(budgets)};
+    return std::vector<Shown>{{{}, budget_rows(json), "no tenant has a budget (tenants.*.budget)"}};
   };
   return ask("budget show", "GET", "/v1/budgets", arguments, terminal, rows);
 }
@@ -208,15 +228,16 @@ int budget_grant(const Arguments& arguments, Terminal& terminal) {
   if (arguments.words.size() != 1)
     return misuse("budget grant", "needs the amount in USD, such as 12.50 (a negative one takes back)", terminal);
   const std::string run = arguments.get("--run-id");
-  return ask("budget grant",
-             "POST",
-             "/v1/budgets/grant" + query_of({{"tenant", arguments.get("--tenant", "default")},
-                                             {"period", arguments.get("--period", run.empty() ? "day" : "run")},
-                                             {"run_id", run},
-                                             {"usd", arguments.words[0]}}),
-             arguments,
-             terminal,
-             nothing);
+  const std::string tenant = arguments.get("--tenant", "default");
+  const std::string period = arguments.get("--period", run.empty() ? "day" : "run");
+  return ask_and_say(
+      "budget grant",
+      "/v1/budgets/grant" +
+          query_of({{"tenant", tenant}, {"period", period}, {"run_id", run}, {"usd", arguments.words[0]}}),
+      "USD " + cell(arguments.words[0]) + " granted to tenant " + cell(tenant) + " for this " + cell(period) +
+          (run.empty() ? "" : " (" + cell(run) + ")") + "; callgate budget show tells what is left",
+      arguments,
+      terminal);
 }
 
 }  // namespace cli

@@ -253,7 +253,7 @@ int dead_edit(const Arguments& given, Terminal& terminal) {
   const auto changes = changes_of(given);
   if (!changes) return misuse(kCommand, changes.error(), terminal);
   if (!given.has("--reason")) return misuse(kCommand, "needs --reason TEXT, for the audit log", terminal);
-  if (const auto nobody = nobody_to_ask(kCommand, given, terminal)) return *nobody;
+  if (const auto nobody = nobody_to_ask(kCommand, {}, given, terminal)) return *nobody;
   // Where other commands have the configuration's keys.
   Arguments arguments = given;
   arguments.options.erase("--set");
@@ -284,7 +284,7 @@ int dead_edit(const Arguments& given, Terminal& terminal) {
                    << toned("  - " + readable(change.at("was")), Tone::Red, terminal.colour_err) << '\n'
                    << "  + " << readable(change.at("is")) << '\n';
     }
-    if (const auto code = declined(kCommand, "Change the request so?", given, terminal)) return *code;
+    if (const auto code = declined(kCommand, "Change the request so?", {}, given, terminal)) return *code;
     reply = edit("");
     if (!reply) return reply.error();
     json = shallow<Json>(reply->body);
@@ -307,10 +307,11 @@ int dead_discard(const Arguments& arguments, Terminal& terminal) {
   if (arguments.words.empty() && !arguments.has("--group") && !arguments.has("--queue") && !arguments.has("--class"))
     return misuse(kCommand, "needs letters' ids, or --group, --queue or --class", terminal);
   if (!arguments.has("--reason")) return misuse(kCommand, "needs --reason TEXT, for the audit log", terminal);
-  if (const auto nobody = nobody_to_ask(kCommand, arguments, terminal)) return *nobody;
+  const std::string name = name_to_type(arguments);
+  if (const auto nobody = nobody_to_ask(kCommand, name, arguments, terminal)) return *nobody;
   std::expected<BookReply, int> reply = std::unexpected(kFailed);
   try {
-    if (!arguments.has("--yes")) {
+    if (!arguments.has("--confirm") && !(name.empty() && arguments.has("--yes"))) {
       reply = ask_dead(kCommand, "GET", "/v1/dead/groups" + dead_query(arguments), arguments, terminal);
       if (!reply) return reply.error();
       const auto json = shallow<Json>(reply->body);
@@ -328,7 +329,7 @@ int dead_discard(const Arguments& arguments, Terminal& terminal) {
       print_rows(rows, terminal.err);
       const std::string question =
           "Discard " + std::to_string(count) + (count == 1 ? " letter" : " letters") + "? They are not sent again.";
-      if (const auto code = declined(kCommand, question, arguments, terminal)) return *code;
+      if (const auto code = declined(kCommand, question, name, arguments, terminal)) return *code;
     }
     reply = ask_dead(kCommand,
                      "POST",

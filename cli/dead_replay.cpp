@@ -15,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "budget/price.h"
 #include "cli/ask_dead.h"
+#include "cli/progress.h"
 #include "cli/table.h"
+#include "gateway/config_values.h"
 
 namespace cli {
 namespace {
@@ -27,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kCommand = "dead replay";
 constexpr int kInterrupted = 130;
+constexpr budget::NanoUsd kDear{10'000'000'000};
 constexpr std::size_t kTextMax = 400;
 
 std::atomic<bool> interrupted{false};
@@ -50,40 +54,6 @@ class Interrupts {
 
  private:
   struct sigaction before_ {};
-};
-
-/// What stands on the last line of stderr, while a terminal shows it.
-class Progress {
- public:
-  Progress(Terminal& terminal, std::chrono::milliseconds say_again) : terminal_(terminal), say_again_(say_again) {}
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void show(const std::string& text) {
-    const auto now = Clock::now();
-    if (terminal_.live_err) {
-      terminal_.err << '\r' << text << "\x1b[K" << std::flush;
-      shown_ = true;
-    } else if (now >= say_from_) {
-      terminal_.err << text << std::endl;
-      say_from_ = now + say_again_;
-    }
-  }
-  /// For talk that stays.
-  std::ostream& talk() {
-    clear();
-    return terminal_.err;
-  }
-  void clear() {
-    if (std::exchange(shown_, false)) terminal_.err << "\r\x1b[K" << std::flush;
-  }
-
- private:
-  Terminal& terminal_;
-  std::chrono::milliseconds say_again_;
-  bool shown_ = false;
-  Clock::time_point say_from_ = Clock::time_point::min();
 };
 
 /// How far one has come.
@@ -110,6 +80,19 @@ Course course_of(const Json& json) {
   course.cost = told(json, "cost_usd");
   course.why = told(json, "why", kTextMax);
   return course;
+}
+
+/// For programs: a line of JSON.
+std::string line_of(const Course& course) {
+  return Json{{"state", course.state},
+              {"done", course.done()},
+              {"all", course.all()},
+              {"running", course.running},
+              {"resolved", course.resolved},
+              {"dead_again", course.dead_again},
+              {"skipped", course.skipped},
+              {"cost_usd", course.cost == "-" ? "0" : course.cost}}
+      .dump();
 }
 
 std::string spaced(std::string text) {
@@ -236,6 +219,14 @@ std::string price_of(const Json& plan) {
          (unknown > 0 ? " and what is not known" : "");
 }
 
+/// May it cost more than one agrees to in passing?
+bool is_dear(const Json& plan) {
+  const auto estimate = plan.find("estimate");
+  if (estimate == plan.end() || !estimate->is_object()) return false;
+  const auto cost = budget::parse_usd(told(*estimate, "cost_usd"));
+  return cost && *cost > kDear;
+}
+
 std::optional<int> ask_and_start(const std::string& id, const Json& plan, const Arguments& arguments,
                                  Terminal& terminal) {
   if (const auto needs = plan.find("needs_approval"); needs != plan.end() && *needs == true) {
@@ -244,7 +235,9 @@ std::optional<int> ask_and_start(const std::string& id, const Json& plan, const 
     return kDenied;
   }
   const std::string question = "Send " + letters(course_of(plan).waiting) + price_of(plan) + "?";
-  if (const auto code = declined(kCommand, question, arguments, terminal)) return code;
+  std::string name = arguments.has("--resume") ? std::string{} : name_to_type(arguments);
+  if (name.empty() && is_dear(plan)) name = std::to_string(course_of(plan).waiting);
+  if (const auto code = declined(kCommand, question, name, arguments, terminal)) return code;
   return start(id, plan, arguments, terminal);
 }
 
@@ -334,6 +327,8 @@ int follow_replay(const std::string& id, const Arguments& arguments, Terminal& t
   auto heard = Clock::now();
   bool lost = false;
   bool held = false;
+  const bool json_lines = arguments.get("--progress") == "json";
+  std::string last;
   for (;; std::this_thread::sleep_for(pace.look_again)) {
     if (Interrupts::seen()) return left_running(id, progress.talk());
     std::ostringstream why;
@@ -351,6 +346,9 @@ int follow_replay(const std::string& id, const Arguments& arguments, Terminal& t
     if (course) {
       heard = Clock::now();
       if (std::exchange(lost, false)) progress.talk() << "callgate answers again\n";
+      if (json_lines) {
+        if (auto line = line_of(*course); line != last) terminal.err << (last = std::move(line)) << std::endl;
+      }
       if (course->over()) {
         progress.clear();
         return ended(id, *json, arguments, terminal);
@@ -359,6 +357,7 @@ int follow_replay(const std::string& id, const Arguments& arguments, Terminal& t
         progress.talk() << "It is held. From elsewhere: callgate dead replay --resume " << id << " lets it go on\n";
       }
       held = course->state == "paused";
+      if (json_lines) continue;
       progress.show(std::to_string(course->done()) + " of " + std::to_string(course->all()) + ": " +
                     counts_of(*course) + ", " + std::to_string(course->running) + " under way");
       continue;
@@ -384,6 +383,8 @@ int follow_replay(const std::string& id, const Arguments& arguments, Terminal& t
 
 int dead_replay(const Arguments& arguments, Terminal& terminal) {
   if (const auto bad = no_id(arguments)) return misuse(kCommand, *bad + " is no letter's id", terminal);
+  if (const std::string form = arguments.get("--progress", "text"); form != "text" && form != "json")
+    return misuse(kCommand, "--progress must be text or json (is " + gateway::say(form) + ")", terminal);
   const bool resumed = arguments.has("--resume");
   if (resumed) {
     const std::string id = arguments.get("--resume");
@@ -412,7 +413,11 @@ int dead_replay(const Arguments& arguments, Terminal& terminal) {
   } else if (arguments.words.size() != 1 && !arguments.has("--reason")) {
     return misuse(kCommand, "needs --reason TEXT, for the audit log, unless it is of a single letter", terminal);
   } else if (!arguments.has("--plan")) {
-    if (const auto nobody = nobody_to_ask(kCommand, arguments, terminal)) {
+    const std::string name = resumed ? std::string{} : name_to_type(arguments);
+    // What it may cost is known once it is planned, and what has to be typed for that.
+    const bool later = name.empty() && arguments.has("--confirm");
+    const auto nobody = later ? std::nullopt : nobody_to_ask(kCommand, name, arguments, terminal);
+    if (nobody) {
       terminal.err << "--plan shows what would be sent, and sends nothing.\n";
       return *nobody;
     }

@@ -22,6 +22,7 @@
 #include "cli/ask_books.h"
 #include "cli/config.h"
 #include "cli/prices.h"
+#include "cli/progress.h"
 #include "cli/table.h"
 #include "gateway/book_answers.h"
 #include "gateway/config_values.h"
@@ -60,6 +61,7 @@ std::optional<std::int64_t> time_option(const Arguments& arguments, std::string_
   return gateway::read_since(arguments.get(name), std::chrono::system_clock::now());
 }
 
+constexpr std::chrono::seconds kSayAgain{10};
 constexpr std::string_view kTimes = " must be a time such as 2026-11-29, 2026-11-29T16:40Z, or 7d for that long ago";
 
 /// A new file for one's own eyes; what is there stays.
@@ -98,7 +100,9 @@ std::string more(std::int64_t before, std::int64_t after) {
 
 int ledger_check(const Arguments& arguments, Terminal& terminal) {
   constexpr std::string_view kCommand = "ledger check";
-  const auto file = store_of(kCommand, arguments, terminal);
+  if (!arguments.words.empty() && arguments.has("--store"))
+    return misuse(kCommand, "the file is named twice, as an argument and by --store", terminal);
+  const auto file = arguments.words.empty() ? store_of(kCommand, arguments, terminal) : arguments.words[0];
   if (!file) return file.error();
   if (::access(file->c_str(), F_OK) != 0) {
     failed(kCommand, *file + ": " + std::strerror(errno), terminal);
@@ -152,6 +156,7 @@ int ledger_export(const Arguments& arguments, Terminal& terminal) {
     if (!out->open()) return failed(kCommand, to + ": " + std::strerror(errno), terminal);
   }
   std::uint64_t calls = 0;
+  Progress progress{terminal, kSayAgain};
   for (bool go_on = true; go_on;) {
     const auto page = (*books)->export_calls(ask);
     if (!page) return failed(kCommand, page.error(), terminal);
@@ -159,10 +164,15 @@ int ledger_export(const Arguments& arguments, Terminal& terminal) {
     for (const std::string& line : page->lines) text += line + "\n";
     calls += page->lines.size();
     const bool written = out ? out->write(text) : static_cast<bool>(terminal.out << text);
-    if (!written) return failed(kCommand, to + " could not be written; what is there is a part", terminal);
+    if (!written) {
+      progress.clear();
+      return failed(kCommand, to + " could not be written; what is there is a part", terminal);
+    }
+    if (out && page->more) progress.show(std::to_string(calls) + " calls written");
     ask.after = page->last_id;
     go_on = page->more;
   }
+  progress.clear();
   if (out) terminal.err << calls << " calls written to " << cell(to, 400) << '\n';
   return kDone;
 }

@@ -490,7 +490,7 @@ int prices_list(const Arguments& arguments, Terminal& terminal) {
   if (arguments.has("--json")) {
     terminal.out << dumped(list) << '\n';
   } else {
-    print_rows(rows, terminal.out);
+    print_list(rows, arguments, terminal);
   }
   return kDone;
 }

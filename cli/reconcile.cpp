@@ -1,8 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <fstream>
 #include <istream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -31,8 +31,13 @@ std::optional<std::string> text_of(const std::string& file, Terminal& terminal) 
   if (file != "-") opened.open(file, std::ios::binary);
   std::istream& in = file == "-" ? terminal.in : opened;
   if (!in) return std::nullopt;
-  std::string text(std::istreambuf_iterator<char>{in}, {});
-  if (static_cast<std::streamsize>(text.size()) > kLargest) return std::nullopt;
+  // No more than is wanted: /dev/zero has no end.
+  std::string text;
+  std::array<char, 65'536> piece{};
+  while (in.read(piece.data(), piece.size()) || in.gcount() > 0) {
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+    if (static_cast<std::streamsize>(text.size()) > kLargest) return std::nullopt;
+  }
   return text;
 }
 

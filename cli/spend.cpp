@@ -194,7 +194,7 @@ int report_timeouts(const Arguments& arguments, Terminal& terminal) {
                "longest",
                "SDK timeout",
                "visibility timeout",
-               ""}};
+               "note"}};
     for (const Json& one : json.at("timeouts")) {
       const bool none = one.at("sdk_timeout_ms").is_null();
       std::string note;

@@ -46,4 +46,24 @@ void print_rows(const std::vector<std::vector<std::string>>& rows, std::ostream&
   for (const std::string& line : aligned(rows)) out << line << '\n';
 }
 
+void print_list(const std::vector<std::vector<std::string>>& rows, const Arguments& arguments, Terminal& terminal,
+                std::string_view kind) {
+  if (!arguments.has("--plain")) {
+    const std::vector<std::string> lines = aligned(rows);
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      terminal.out << (i == 0 ? toned(lines[i], Tone::Bold, terminal.colour_out) : lines[i]) << '\n';
+    return;
+  }
+  std::string first;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    if (!kind.empty()) terminal.out << kind << '\t';
+    for (std::size_t j = 0; j < rows[i].size(); ++j) {
+      // For people a name stands once above what belongs to it.
+      if (j == 0 && !rows[i][0].empty()) first = rows[i][0];
+      terminal.out << (j == 0 ? "" : "\t") << (j == 0 ? first : rows[i][j]);
+    }
+    terminal.out << '\n';
+  }
+}
+
 }  // namespace cli

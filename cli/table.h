@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
+
 namespace cli {
 
 /// A word of somebody else's, for a table: anything may listen at an address, and say what moves a terminal's cursor.
@@ -22,5 +24,10 @@ template <typename Json>
 /// One line a row, without its end.
 [[nodiscard]] std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& rows);
 void print_rows(const std::vector<std::vector<std::string>>& rows, std::ostream& out);
+
+/// Rows behind their heading. With --plain: no heading, tabs between the cells, before them `kind` if there is one;
+/// an empty first cell is the one above.
+void print_list(const std::vector<std::vector<std::string>>& rows, const Arguments& arguments, Terminal& terminal,
+                std::string_view kind = {});
 
 }  // namespace cli

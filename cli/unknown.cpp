@@ -64,13 +64,18 @@ std::optional<Told> read(const AdminAnswer& answer) {
   }
 }
 
-void print(Told told, Terminal& terminal) {
+void print(Told told, const Arguments& arguments, Terminal& terminal) {
   if (told.rows.empty()) {
-    terminal.out << "no unknown answers since callgate was started\n";
+    (arguments.has("--plain") ? terminal.err : terminal.out) << "no unknown answers since callgate was started\n";
     return;
   }
   told.rows.insert(told.rows.begin(),
                    {"fingerprint", "upstream", "status", "class", "count", "first seen", "last seen", "last call"});
+  if (arguments.has("--plain")) {
+    for (std::size_t i = 0; i < told.case_lines.size(); ++i) told.rows[i + 1].push_back(told.case_lines[i]);
+    print_list(told.rows, arguments, terminal);
+    return;
+  }
   const std::vector<std::string> lines = aligned(told.rows);
   terminal.out << toned(lines[0], Tone::Bold, terminal.colour_out) << '\n';
   for (std::size_t i = 0; i < told.case_lines.size(); ++i) {
@@ -90,7 +95,7 @@ int unknown(const Arguments& arguments, Terminal& terminal) {
   if (!told) return no_callgate(kCommand, *reply, terminal);
   if (arguments.has("--json")) terminal.out << reply->answer.body;
   if (reply->answer.status != 200) return refused_by(kCommand, *reply, told->detail, terminal);
-  if (!arguments.has("--json")) print(std::move(*told), terminal);
+  if (!arguments.has("--json")) print(std::move(*told), arguments, terminal);
   return kDone;
 }
 

@@ -31,10 +31,12 @@ std::string seconds(const Json& ms) {
 struct Told {
   Rows rows{};
   std::string detail{};  // Of a refusal to answer.
+  bool listed = false;   // The first row is a heading.
 };
 
 Told told_of_upstreams(const Json& json) {
   Told told;
+  told.listed = true;
   told.rows.push_back({"upstream", "in flight", "retries left", "what is the matter"});
   for (const Json& one : json.at("upstreams")) {
     std::vector<std::string> matters;
@@ -144,7 +146,12 @@ int ask(std::string_view command, const std::string& path, Told (*tell)(const Js
     return kNotFound;
   }
   if (reply->answer.status != 200) return refused_by(command, *reply, told->detail, terminal);
-  if (!arguments.has("--json")) print_rows(told->rows, terminal.out);
+  if (arguments.has("--json")) return kDone;
+  if (told->listed) {
+    print_list(told->rows, arguments, terminal);
+  } else {
+    print_rows(told->rows, terminal.out);
+  }
   return kDone;
 }
 

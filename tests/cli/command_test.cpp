@@ -170,6 +170,39 @@ struct FullDisk : std::streambuf {
   int overflow(int) override { return traits_type::eof(); }
 };
 
+TEST(Command, has_the_options_that_come_with_others) {
+  for (const cli::Command& command : cli::commands()) {
+    SCOPED_TRACE(command.words);
+    std::set<std::string_view> names;
+    for (const cli::Option& option : cli::options_of(command)) {
+      EXPECT_TRUE(names.insert(option.name).second) << option.name << " is there twice";
+      EXPECT_FALSE(option.meaning.empty()) << option.name;
+    }
+    EXPECT_TRUE(names.contains("--help") && names.contains("--no-color"));
+    EXPECT_EQ(names.contains("--no-input"), names.contains("--yes"));
+    EXPECT_EQ(names.contains("--timeout"), names.contains("--admin"));
+    // What is for scripts is also for programs.
+    EXPECT_TRUE(names.contains("--json") || !names.contains("--plain"));
+  }
+  EXPECT_EQ(callgate({"help", "--no-color"}, {}, true).out, callgate({"help"}).out);
+  EXPECT_NE(callgate({"help"}, {}, true).out, callgate({"help"}).out);
+}
+
+TEST(Command, waits_for_callgate_as_long_as_it_is_told) {
+  // Takes the connection, and says nothing.
+  raw::Peer silent{[](raw::Connection& connection) {
+    while (!connection.read_some().empty()) {
+    }
+  }};
+  const std::string there = "127.0.0.1:" + std::to_string(silent.port());
+  EXPECT_EQ(callgate({"status", "--admin", there, "--timeout", "50ms"}).code, 9);
+  for (const char* wrong : {"0s", "-1s", "soon", "5"}) {
+    const Said said = callgate({"status", "--admin", there, "--timeout", wrong});
+    EXPECT_EQ(said.code, 2) << wrong;
+    EXPECT_NE(said.err.find("--timeout must be a duration such as"), std::string::npos) << said.err;
+  }
+}
+
 TEST(Command, fails_when_its_result_could_not_be_written) {
   FullDisk disk;
   std::istringstream in;

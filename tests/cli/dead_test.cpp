@@ -221,7 +221,62 @@ TEST(DeadReplay, sends_nothing_without_consent) {
   }
   EXPECT_FALSE(fake.was_asked("/start"));
   for (const char* typed : {"y\n", "YES\r\n"})
-    EXPECT_EQ(fake.run({"replay", "--reason", "r"}, typed, true).code, 0) << typed;
+    EXPECT_EQ(fake.run({"replay", "--group", "9f2c", "--reason", "r"}, typed, true).code, 0) << typed;
+}
+
+TEST(DeadReplay, much_needs_its_name_typed) {
+  Fake fake{ends(course("done", 0, 2, 0, 0))};
+  const std::vector<std::string> all{"replay", "--reason", "r"};
+  const std::vector<std::string> queue{"replay", "--queue", "invoices", "--reason", "r"};
+  for (const std::vector<std::string>& words : {all, queue}) {
+    std::vector<std::string> agreed = words;
+    agreed.emplace_back("--yes");
+    const Said more = fake.run(agreed);
+    EXPECT_EQ(more.code, 2) << "--yes is not enough";
+    EXPECT_NE(more.err.find("--confirm " + std::string{words == all ? "all" : "invoices"}), std::string::npos)
+        << more.err;
+    agreed.back() = "--confirm=elsewhere";
+    EXPECT_EQ(fake.run(agreed).code, 2);
+    EXPECT_TRUE(fake.asked().empty());
+  }
+  EXPECT_EQ(fake.run(queue, "y\n", true).code, 1);
+  EXPECT_EQ(fake.run(queue, "Invoices\n", true).code, 1);
+  EXPECT_FALSE(fake.was_asked("/start"));
+  const Said typed = fake.run(queue, "invoices\n", true);
+  EXPECT_EQ(typed.code, 0) << typed.err;
+  EXPECT_NE(typed.err.find("Type invoices to agree: "), std::string::npos) << typed.err;
+  EXPECT_EQ(fake.run(all, "all\n", true).code, 0);
+
+  // Few letters of one cause, but dear ones.
+  json dear = plan_of(2);
+  dear["estimate"]["cost_usd"] = "10.000000001";
+  Fake shop{[&](const std::string& asked) {
+    return ok(asked.starts_with("POST /v1/replays?") ? dear : course("done", 0, 2, 0, 0));
+  }};
+  const std::vector<std::string> group{"replay", "--group", "9f2c", "--reason", "r"};
+  std::vector<std::string> agreed = group;
+  agreed.emplace_back("--yes");
+  EXPECT_EQ(shop.run(agreed).code, 2);
+  EXPECT_FALSE(shop.was_asked("/start"));
+  agreed.back() = "--confirm=2";
+  EXPECT_EQ(shop.run(agreed).code, 0);
+  dear["estimate"]["cost_usd"] = "10";
+  agreed.back() = "-y";
+  EXPECT_EQ(shop.run(agreed).code, 0);
+}
+
+TEST(DeadReplay, progress_is_told_to_programs_in_json) {
+  Fake fake{ends(course("done", 0, 2, 0, 0))};
+  EXPECT_EQ(fake.run({"replay", kLetter, "--yes", "--progress", "bar"}).code, 2);
+  const Said said = fake.run({"replay", kLetter, "--yes", "--progress", "json"});
+  EXPECT_EQ(said.code, 0);
+  std::istringstream lines{said.err.substr(said.err.find("{\""))};
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line)) << said.err;
+  const json step = json::parse(line);
+  EXPECT_EQ(step.at("state"), "done");
+  EXPECT_EQ(step.at("done"), 2);
+  EXPECT_EQ(step.at("all"), 2);
 }
 
 TEST(DeadReplay, plan_is_shown_alone_and_can_be_begun_later) {
@@ -244,14 +299,14 @@ TEST(DeadReplay, stale_or_unapproved_plans_and_empty_ones_are_told_apart) {
     };
   };
   Fake stale{planned(plan_of(2), problem("409 Conflict", "two letters have changed"))};
-  const Said changed = stale.run({"replay", "--reason", "r", "--yes"});
+  const Said changed = stale.run({"replay", "--reason", "r", "--confirm", "all"});
   EXPECT_EQ(changed.code, 8);
   EXPECT_EQ(changed.out, "");
   EXPECT_NE(changed.err.find("two letters have changed"), std::string::npos) << changed.err;
   EXPECT_NE(changed.err.find("Nothing was sent."), std::string::npos);
 
   Fake none{planned(plan_of(0), ok(json::object()))};
-  const Said nothing = none.run({"replay", "--reason", "r", "--yes"});
+  const Said nothing = none.run({"replay", "--reason", "r", "--confirm", "all"});
   EXPECT_EQ(nothing.code, 4);
   EXPECT_NE(nothing.err.find("3 letters: no request"), std::string::npos) << "why is part of it";
   EXPECT_FALSE(none.was_asked("/start"));
@@ -259,7 +314,7 @@ TEST(DeadReplay, stale_or_unapproved_plans_and_empty_ones_are_told_apart) {
   json unapproved = plan_of(2);
   unapproved["needs_approval"] = true;
   Fake held{planned(unapproved, ok(json::object()))};
-  const Said wait = held.run({"replay", "--reason", "r", "--yes"});
+  const Said wait = held.run({"replay", "--reason", "r", "--confirm", "all"});
   EXPECT_EQ(wait.code, 6);
   EXPECT_NE(wait.err.find("callgate dead approve " + kReplay + " --by NAME --reason TEXT"), std::string::npos);
   EXPECT_FALSE(held.was_asked("/start"));
@@ -278,20 +333,21 @@ TEST(DeadReplay, refusals_of_callgate_are_said) {
                          {"503 Service Unavailable", 9}}) {
     SCOPED_TRACE(row.status);
     Fake fake{[&](const std::string&) { return problem(row.status, "told so"); }};
-    for (const std::vector<std::string>& words : {std::vector<std::string>{"replay", "--reason", "r", "--yes"},
-                                                  {"replay", "--reason", "r", "--plan"},
-                                                  {"replays"},
-                                                  {"groups"},
-                                                  {"list"},
-                                                  {"show", kLetter},
-                                                  {"export"},
-                                                  {"audit"},
-                                                  {"replay", "--resume", kReplay},
-                                                  {"pause", kReplay},
-                                                  {"cancel", kReplay},
-                                                  {"approve", kReplay, "--by", "kim", "--reason", "r"},
-                                                  {"discard", kLetter, "--reason", "r", "--yes"},
-                                                  {"edit", kLetter, "--set", "/model=x", "--reason", "r", "--yes"}}) {
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"replay", "--reason", "r", "--confirm", "all"},
+          {"replay", "--reason", "r", "--plan"},
+          {"replays"},
+          {"groups"},
+          {"list"},
+          {"show", kLetter},
+          {"export"},
+          {"audit"},
+          {"replay", "--resume", kReplay},
+          {"pause", kReplay},
+          {"cancel", kReplay},
+          {"approve", kReplay, "--by", "kim", "--reason", "r"},
+          {"discard", kLetter, "--reason", "r", "--yes"},
+          {"edit", kLetter, "--set", "/model=x", "--reason", "r", "--yes"}}) {
       const Said said = fake.run(words);
       EXPECT_EQ(said.code, row.code) << words[0] << said.err;
       EXPECT_EQ(said.out, "") << words[0];
@@ -567,7 +623,7 @@ TEST(DeadDiscard, asks_with_the_number_and_needs_a_reason) {
   EXPECT_EQ(yes.out, "discarded: 2\n");
   EXPECT_TRUE(fake.was_asked("POST /v1/dead/discard?id=a%2Cb&model=m&reason=r"));
   count = 0;
-  EXPECT_EQ(fake.run({"discard", "--queue", "q", "--reason", "r", "--yes"}).code, 4);
+  EXPECT_EQ(fake.run({"discard", "--queue", "q", "--reason", "r", "--confirm", "q"}).code, 4);
   EXPECT_EQ(fake.run({"discard", "--queue", "q", "--reason", "r"}, "y\n", true).code, 4);
 }
 
@@ -632,7 +688,7 @@ TEST(Dead, what_is_no_callgate_is_said_by_every_command) {
       {"export"},
       {"audit"},
       {"replays"},
-      {"replay", "--reason", "r", "--yes"},
+      {"replay", "--reason", "r", "--confirm", "all"},
       {"replay", "--reason", "r", "--plan"},
       {"replay", "--resume", kReplay},
       {"pause", kReplay},
@@ -668,7 +724,7 @@ TEST(Dead, what_is_no_callgate_is_said_by_every_command) {
 
 TEST(Dead, more_than_a_head_can_hold_is_not_asked) {
   Fake fake{[](const std::string&) { return ok(json::object()); }};
-  std::vector<std::string> words{"replay", "--reason", "r", "--yes"};
+  std::vector<std::string> words{"replay", "--reason", "r", "--confirm", "all"};
   for (int i = 0; i < 2'000; ++i) words.push_back(kLetter);
   EXPECT_EQ(fake.run(words).code, 2);
   EXPECT_TRUE(fake.asked().empty());
