@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "gateway/config_keys.h"
+
 namespace gateway {
 namespace {
 
