@@ -17,9 +17,9 @@
 namespace {
 
 using Json = nlohmann::json;
+using std::chrono::milliseconds;
 using support::FakeProvider;
 using support::House;
-using std::chrono::milliseconds;
 
 const std::string kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
 const std::string kParent = "00f067aa0ba902b7";
@@ -108,8 +108,7 @@ Json attribute(const Json& span, const std::string& key) {
 }
 std::int64_t nanos(const Json& span, const char* key) { return std::stoll(span.at(key).get<std::string>()); }
 std::int64_t nanos_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
@@ -118,10 +117,9 @@ TEST(Tracing, continues_the_callers_trace_through_each_attempt) {
   House house{", propagate_trace: true", "retry: {base: 10ms}\n" + collector.config()};
   house.provider.script(R"([{"answers": [503, {"say": ["MARKER", "answer"]}]}])");
   const std::int64_t before = nanos_now();
-  const support::Response answer = house.chat(support::chat_saying("MARKER-prompt"),
-                                              {{"Authorization", "Bearer MARKER-sk-key"},
-                                               {"traceparent", kTraceparent},
-                                               {"tracestate", "congo=t61"}});
+  const support::Response answer = house.chat(
+      support::chat_saying("MARKER-prompt"),
+      {{"Authorization", "Bearer MARKER-sk-key"}, {"traceparent", kTraceparent}, {"tracestate", "congo=t61"}});
   EXPECT_EQ(answer.status, 200) << answer.body;
   const Json line = house.call_line();
   const std::vector<Json> spans = collector.awaited(3);
@@ -265,8 +263,7 @@ TEST(Tracing, is_set_up_by_the_variables_of_opentelemetry_and_changed_by_a_reloa
   EXPECT_EQ(header_of(request, "Content-Type"), "application/json");
   EXPECT_EQ(header_of(request, "Content-Encoding"), "gzip");
   EXPECT_EQ(header_of(request, "x-token"), "secret one");
-  const Json attributes =
-      Json::parse(Collector::body_of(request)).at("resourceSpans")[0].at("resource");
+  const Json attributes = Json::parse(Collector::body_of(request)).at("resourceSpans")[0].at("resource");
   EXPECT_EQ(attribute(attributes, "service.name"), "gate");
   EXPECT_EQ(attribute(attributes, "k8s.pod.name"), "gate-0");
   EXPECT_EQ(attribute(attributes, "deployment.environment.name"), "test");

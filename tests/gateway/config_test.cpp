@@ -344,7 +344,8 @@ const Mistake kMistakes[] = {
      {"1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
       "/path/to/it} or {env: NAME_OF_A_VARIABLE}"}},
     {"what is not in this version",
-     "listen: {tls: {data: {cert: {file: /c}}}}\nqueues:\n  a: {owner: {team: t}, slo: {success_ratio: 1}, dead_letter: "
+     "listen: {tls: {data: {cert: {file: /c}}}}\nqueues:\n  a: {owner: {team: t}, slo: {success_ratio: 1}, "
+     "dead_letter: "
      "{retention: 1d, payload: plain}, backfill: {max_items: 3}}\n",
      {"1:16: error: listen.tls.data: not in this version: TLS for callers; remove it",
       "3:88: error: queues.a.dead_letter.payload: not in this version: a choice of its own for each queue; "
