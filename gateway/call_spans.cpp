@@ -20,22 +20,32 @@ class Attributes {
  public:
   explicit Attributes(std::vector<SpanAttribute>& into) : into_(into) {}
   void text(std::string_view key, std::string_view value) {
-    if (!value.empty()) into_.push_back({key, std::string{value}});
+    if (!value.empty()) add<std::string>(key, value);
   }
-  void number(std::string_view key, std::int64_t value) { into_.push_back({key, value}); }
-  void truth(std::string_view key, bool value) { into_.push_back({key, value}); }
+  void number(std::string_view key, std::int64_t value) { add<std::int64_t>(key, value); }
+  void truth(std::string_view key, bool value) { add<bool>(key, value); }
   void seconds(std::string_view key, microseconds value) {
-    into_.push_back({key, std::chrono::duration<double>(value).count()});
+    add<double>(key, std::chrono::duration<double>(value).count());
   }
   void ms(std::string_view key, microseconds value) {
-    into_.push_back({key, std::chrono::duration<double, std::milli>(value).count()});
+    add<double>(key, std::chrono::duration<double, std::milli>(value).count());
   }
-  void texts(std::string_view key, std::vector<std::string> values) { into_.push_back({key, std::move(values)}); }
+  void texts(std::string_view key, std::vector<std::string> values) {
+    add<std::vector<std::string>>(key, std::move(values));
+  }
   void usd(std::string_view key, const std::optional<budget::NanoUsd>& value) {
-    if (value) into_.push_back({key, budget::usd_text(*value)});
+    if (value) text(key, budget::usd_text(*value));
   }
 
  private:
+  /// Made where it is to stand: g++ 12 takes a variant that is moved there for uninitialised.
+  template <typename T, typename Value>
+  void add(std::string_view key, Value&& value) {
+    SpanAttribute& one = into_.emplace_back();
+    one.key = key;
+    one.value.emplace<T>(std::forward<Value>(value));
+  }
+
   std::vector<SpanAttribute>& into_;
 };
 

@@ -17,8 +17,8 @@
 #include "gateway/config_files.h"
 #include "gateway/config_keys.h"
 #include "gateway/config_values.h"
-#include "gateway/otlp_settings.h"
 #include "gateway/config_yaml.h"
+#include "gateway/otlp_settings.h"
 #include "gateway/verdict_rules.h"
 
 extern char** environ;
@@ -1456,14 +1456,15 @@ void Reader::read_otel() {
   };
   /// The one for traces wins over that for all signals.
   const auto first = [&](std::string_view name) -> std::pair<std::string, std::string> {
-    for (const std::string& full : {"OTEL_EXPORTER_OTLP_TRACES_" + std::string{name},
-                                    "OTEL_EXPORTER_OTLP_" + std::string{name}}) {
+    for (const std::string& full :
+         {"OTEL_EXPORTER_OTLP_TRACES_" + std::string{name}, "OTEL_EXPORTER_OTLP_" + std::string{name}}) {
       if (const auto text = given(full)) return {full, *text};
     }
     return {};
   };
   const auto take = [&](const char* key, std::string_view name, const char* unit = "") {
-    if (const auto [variable, text] = first(name); !variable.empty()) take_otel({"tracing", key}, text + unit, variable);
+    if (const auto [variable, text] = first(name); !variable.empty())
+      take_otel({"tracing", key}, text + unit, variable);
   };
   const Path base{"tracing", "otlp_url"};
   const Path whole{"tracing", "otlp_traces_url"};
@@ -1477,11 +1478,11 @@ void Reader::read_otel() {
     else
       take_otel(variable.find("_TRACES_") == std::string::npos ? base : whole, url, variable);
   }
-  if (const auto [name, text] = first("HEADERS"); !name.empty() && !decisions_.contains({"tracing", "otlp_headers"})) {
+  if (const auto [name, text] = first("HEADERS");
+      !name.empty() && !decisions_.contains({"tracing", "otlp_headers"})) {
     const Path path{"tracing", "otlp_headers"};
     const SecretSource source{SecretSource::From::Environment, name};
-    const Value value{
-        .shown = "{env: " + name + "}", .text = name, .number = static_cast<std::int64_t>(source.from)};
+    const Value value{.shown = "{env: " + name + "}", .text = name, .number = static_cast<std::int64_t>(source.from)};
     if (const auto headers = read_otlp_headers(source, overrides_.environment))
       decide(*config_tree().find(path[0])->find(path[1])->key, path, value, {name, 0, 0}, name, false);
     else
@@ -1490,7 +1491,8 @@ void Reader::read_otel() {
   take("ca_file", "CERTIFICATE");
   take("compression", "COMPRESSION");
   take("timeout", "TIMEOUT", "ms");
-  if (const auto name = given("OTEL_SERVICE_NAME")) take_otel({"tracing", "service_name"}, *name, "OTEL_SERVICE_NAME");
+  if (const auto name = given("OTEL_SERVICE_NAME"))
+    take_otel({"tracing", "service_name"}, *name, "OTEL_SERVICE_NAME");
   if (const auto text = given("OTEL_RESOURCE_ATTRIBUTES"))
     take_otel({"tracing", "resource"}, *text, "OTEL_RESOURCE_ATTRIBUTES");
 

@@ -271,9 +271,9 @@ struct Config {
   bool tenant_label = true;  // metrics.tenant_label
 
   struct Tracing {
-    std::string otlp_url{};        // A base, to which /v1/traces is added.
+    std::string otlp_url{};         // A base, to which /v1/traces is added.
     std::string otlp_traces_url{};  // The whole URL, over the base.
-    SecretSource otlp_headers{};   // read_otlp_headers() reads it (config_files.h).
+    SecretSource otlp_headers{};    // read_otlp_headers() reads it (config_files.h).
     std::string ca_file{};
     bool gzip = false;  // compression: none | gzip
     std::chrono::milliseconds timeout{10'000};

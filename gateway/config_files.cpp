@@ -165,8 +165,8 @@ std::expected<std::vector<std::string>, std::string> read_webhook_secrets(const 
 
 std::expected<classifier::Headers, std::string> read_otlp_headers(const SecretSource& source,
                                                                   const Environment& environment) {
-  constexpr std::array<std::string_view, 7> kOurs = {"host", "content-length", "content-type", "content-encoding",
-                                                     "transfer-encoding", "expect", "connection"};
+  constexpr std::array<std::string_view, 7> kOurs = {
+      "host", "content-length", "content-type", "content-encoding", "transfer-encoding", "expect", "connection"};
   auto found = read_lines(source, environment);
   if (!found) return std::unexpected(found.error());
   while (found->text.ends_with('\n') || found->text.ends_with('\r')) found->text.pop_back();

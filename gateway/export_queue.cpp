@@ -18,9 +18,7 @@ std::size_t bytes_of(const CallRecord& record) {
   return bytes + record.path.size() + record.labels.size() + record.bug.size();
 }
 
-bool may_pass(int status) {
-  return status == 0 || status == 429 || status == 502 || status == 503 || status == 504;
-}
+bool may_pass(int status) { return status == 0 || status == 429 || status == 502 || status == 503 || status == 504; }
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
-// What waits to be exported, in what batches does it leave, and when is a batch tried again? Pure: time and chance are
-// handed in.
+// What waits to be exported, in what batches does it leave, and when is a batch tried again? Pure: time and chance
+// are handed in.
 //
 //   a collector …                              the batch is …
 //   -----------------------------------------  ----------------------------------------------------------------
@@ -40,10 +40,10 @@ enum class Exported : std::uint8_t { Sent, Partial, Again, Refused };
 inline constexpr std::array<std::string_view, 4> kExportedNames = {"sent", "partial", "again", "refused"};
 
 struct ExportBounds {
-  std::size_t batch = 512;                   // Spans that are sent together, unless one call has more.
-  std::chrono::milliseconds delay{1'000};    // The oldest of a batch waits no longer, if the last one is away.
-  std::size_t spans = 8'192;                 // That may wait.
-  std::size_t bytes = 16ULL * 1024 * 1024;   // Of memory, about.
+  std::size_t batch = 512;                  // Spans that are sent together, unless one call has more.
+  std::chrono::milliseconds delay{1'000};   // The oldest of a batch waits no longer, if the last one is away.
+  std::size_t spans = 8'192;                // That may wait.
+  std::size_t bytes = 16ULL * 1024 * 1024;  // Of memory, about.
 };
 
 class ExportQueue {
@@ -71,14 +71,14 @@ class ExportQueue {
 
 /// What came of one try.
 struct OtlpAnswer {
-  int status = 0;         // 0: none came.
-  std::string why{};      // For people, if none came; no URL and no header.
+  int status = 0;     // 0: none came.
+  std::string why{};  // For people, if none came; no URL and no header.
   std::optional<std::chrono::milliseconds> retry_after{};
   std::int64_t rejected = 0;  // Spans, of a 2xx.
 };
 struct Tried {
-  int tries = 1;                         // So far.
-  std::chrono::milliseconds spent{0};    // Since the first.
+  int tries = 1;                       // So far.
+  std::chrono::milliseconds spent{0};  // Since the first.
 };
 struct ExportStep {
   Exported result = Exported::Sent;

@@ -161,11 +161,10 @@ void Front::told(const ledger::WebhookRow& row, const WebhookResult& result, Wal
 std::shared_ptr<ledger::CallTrace> Front::trace_of(const Inbound& request) {
   if (!sampling_) return nullptr;
   Runtime& runtime = services_.runtime;
-  auto trace = begin_trace(request.headers,
-                           *sampling_,
-                           {.trace_high = runtime.random_bits(),
-                            .trace_low = runtime.random_bits(),
-                            .span = runtime.random_bits()});
+  auto trace = begin_trace(
+      request.headers,
+      *sampling_,
+      {.trace_high = runtime.random_bits(), .trace_low = runtime.random_bits(), .span = runtime.random_bits()});
   trace->arrived =
       runtime.wall_now() - std::chrono::duration_cast<std::chrono::microseconds>(runtime.now() - request.arrived);
   return trace;

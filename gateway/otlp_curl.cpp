@@ -147,7 +147,8 @@ class CurlWire final : public OtlpWire {
     if (result != CURLE_OK && result != CURLE_WRITE_ERROR) status = 0;
     answer.status = static_cast<int>(status);
     if (status == 0) {
-      answer.why = result == CURLE_OPERATION_TIMEDOUT ? "the collector said nothing in time" : std::string{curl_easy_strerror(result)};
+      answer.why = result == CURLE_OPERATION_TIMEDOUT ? "the collector said nothing in time"
+                                                      : std::string{curl_easy_strerror(result)};
       return;
     }
     curl_header* hint = nullptr;

@@ -99,7 +99,8 @@ TextPairs resource_of(const Config::Tracing& tracing, const Environment& environ
     resource.emplace_back(name, other ? *other : value);
   };
   const std::string* named = of_more("service.name");
-  resource.emplace_back("service.name", tracing.service_name == kDefaultName && named ? *named : tracing.service_name);
+  resource.emplace_back("service.name",
+                        tracing.service_name == kDefaultName && named ? *named : tracing.service_name);
   resource.emplace_back("service.version", CALLGATE_VERSION);
   put("service.instance.id", instance);
   const auto variable = [&](std::string_view name) {

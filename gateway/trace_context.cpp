@@ -80,7 +80,8 @@ std::optional<TraceParent> read_traceparent(std::string_view value) {
   if (value.size() < kLength || value[2] != '-' || value[35] != '-' || value[52] != '-') return std::nullopt;
   const std::string_view version = value.substr(0, 2);
   if (!all_hex(version) || version == "ff") return std::nullopt;
-  if (version == "00" ? value.size() != kLength : value.size() > kLength && value[kLength] != '-') return std::nullopt;
+  if (version == "00" ? value.size() != kLength : value.size() > kLength && value[kLength] != '-')
+    return std::nullopt;
   const std::string_view trace_id = value.substr(3, 32);
   const std::string_view span_id = value.substr(36, 16);
   const std::string_view flags = value.substr(53, 2);

@@ -116,7 +116,8 @@ class TraceExporter::Worker {
       figures_.exports[static_cast<std::size_t>(step.result)] += 1;
       figures_.trouble = trouble_of(answer, step);
       if (step.result == Exported::Sent || step.result == Exported::Partial) {
-        const auto rejected = std::min(static_cast<std::size_t>(std::max<std::int64_t>(answer.rejected, 0)), under_way_);
+        const auto rejected =
+            std::min(static_cast<std::size_t>(std::max<std::int64_t>(answer.rejected, 0)), under_way_);
         figures_.spans += under_way_ - rejected;
         if (rejected > 0) lose(SpansLost::Rejected, rejected);
         return;
@@ -133,7 +134,8 @@ class TraceExporter::Worker {
     OtlpAnswer answer;
     try {
       std::vector<Span> spans;
-      for (const CallRecord& record : batch) std::ranges::move(spans_of(record, target.places), std::back_inserter(spans));
+      for (const CallRecord& record : batch)
+        std::ranges::move(spans_of(record, target.places), std::back_inserter(spans));
       answer = wire_->post(target, otlp_json(spans, target.resource), until, [this] { return must_stop(); });
     } catch (const std::exception&) {
       answer.why = "callgate failed inside";

@@ -1,6 +1,6 @@
 #pragma once
-// Sends the spans of calls that have ended to a collector, by a thread of its own, so that no call ever waits for one:
-// what a call costs is a copy of its record.
+// Sends the spans of calls that have ended to a collector, by a thread of its own, so that no call ever waits for
+// one: what a call costs is a copy of its record.
 
 #include <array>
 #include <cstdint>

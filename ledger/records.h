@@ -125,9 +125,9 @@ struct CallRecord {
   std::chrono::microseconds duration{0};
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
-  std::string bug{};         // What an exception in the story said; empty unless class is internal.
+  std::string bug{};                         // What an exception in the story said; empty unless class is internal.
   std::shared_ptr<const CallTrace> trace{};  // Null: tracing is off.
-  bool commit_late = false;  // The answer's end did not wait for its row any longer.
+  bool commit_late = false;                  // The answer's end did not wait for its row any longer.
 };
 
 /// An attempt that is about to leave: what is known of it, so that a crash leaves a trace of it.

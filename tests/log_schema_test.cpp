@@ -17,8 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::set<std::string> kOfEveryLine = {
-    "ts", "level", "msg", "event", "service.name", "service.version", "pid"};
+const std::set<std::string> kOfEveryLine = {"ts", "level", "msg", "event", "service.name", "service.version", "pid"};
 
 std::string text_of(const std::string& name) {
   std::ifstream file{PROJECT_ROOT "/docs/" + name};
@@ -58,8 +57,9 @@ TEST(LogSchema, describes_every_line_of_real_runs) {
   const support::TempDir directory;
   support::House house{
       ", credentials: [{name: main, key: {file: \"" + directory.file("key", "sk-test") + "\"}}]",
-      "retry: {base: 10ms}\ntracing: {otlp_url: \"" + collector.url() + "\"}\n"
-      "tenants: {default: {budget: {daily_usd: \"0.000001\", warn_at: 0.1}}, free: {weight: 1}}\n"};
+      "retry: {base: 10ms}\nstore: {payloads: plain}\ntracing: {otlp_url: \"" + collector.url() +
+          "\"}\n"
+          "tenants: {default: {budget: {daily_usd: \"0.000001\", warn_at: 0.1}}, free: {weight: 1}}\n"};
   const std::vector<std::pair<std::string, std::string>> free = {{"Callgate-Tenant", "free"}};
   const auto with = [&](const char* name, const char* value) {
     auto headers = free;
@@ -76,7 +76,8 @@ TEST(LogSchema, describes_every_line_of_real_runs) {
   EXPECT_GE(house.chat(support::chat_saying("never"), free).status, 500);
   EXPECT_EQ(house.chat(support::kUnary, with("Idempotency-Key", "a")).status, 200);
   EXPECT_EQ(house.chat(support::kUnary, with("Idempotency-Key", "a")).status, 200);
-  EXPECT_EQ(house.chat(support::kUnary, with("Prefer", "respond-async")).status, 202);
+  const support::Response accepted = house.chat(support::kUnary, with("Prefer", "respond-async"));
+  EXPECT_EQ(accepted.status, 202) << accepted.body;
   EXPECT_EQ(house.chat(support::kUnary, with("Callgate-Lane", "nowhere")).status, 400);
   EXPECT_EQ(house.chat().status, 402) << "more than the budget";
   house.callgate.write_config("nonsense: 1\n");

@@ -307,7 +307,7 @@ TEST_F(Validate, tells_programs_code_place_and_severity) {
   EXPECT_EQ(problems[0]["code"], "type");
   EXPECT_EQ(problems[1]["code"], "duplicate_key");
   EXPECT_EQ(problems[2]["code"], "not_in_this_version");
-  EXPECT_EQ(problems[2]["path"], "listen.tls");
+  EXPECT_EQ(problems[2]["path"], "listen.tls.data");
   EXPECT_EQ(problems[0]["line"], 1);
   EXPECT_EQ(problems[0]["column"], 15);
   EXPECT_EQ(problems[0]["severity"], "error");

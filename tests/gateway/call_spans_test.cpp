@@ -278,9 +278,17 @@ TEST(OtlpJson, hears_how_many_spans_a_collector_rejects) {
   const auto rejected = gateway::rejected_spans;
   EXPECT_EQ(rejected(R"({"partialSuccess":{"rejectedSpans":"3","errorMessage":"x"}})"), 3);
   EXPECT_EQ(rejected(R"({"partialSuccess":{"rejectedSpans":3}})"), 3);
-  for (const char* none : {"", "{}", "null", "[1]", "{", "<html>", R"({"partialSuccess":null})",
-                           R"({"partialSuccess":{}})", R"({"partialSuccess":{"errorMessage":"only words"}})",
-                           R"({"partialSuccess":{"rejectedSpans":"-3"}})", R"({"partialSuccess":[3]})",
+  for (const char* none : {"",
+                           "{}",
+                           "null",
+                           "[1]",
+                           "{",
+                           "<html>",
+                           R"({"partialSuccess":null})",
+                           R"({"partialSuccess":{}})",
+                           R"({"partialSuccess":{"errorMessage":"only words"}})",
+                           R"({"partialSuccess":{"rejectedSpans":"-3"}})",
+                           R"({"partialSuccess":[3]})",
                            R"({"partialSuccess":{"rejectedSpans":{"a":1}}})"})
     EXPECT_EQ(rejected(none), 0) << none;
 }

@@ -187,7 +187,7 @@ const Mistake kMistakes[] = {
     {"one value for a map",
      "upstreams: {openai: https://api.openai.com}\n",
      {"1:21: error: upstreams.openai: must be a map of keys: dialect, url, http, ca_file, credentials, limits, "
-      "timeouts, replay_safe, classifier (is a single value)"}},
+      "timeouts, replay_safe, propagate_trace, classifier (is a single value)"}},
     {"no space after the colon",
      "retry:\n  base:500ms\n",
      {"2:3: error: retry: must be a map of keys: base, cap, longest_wait, on_timeout, interactive, bulk, backfill, "
@@ -344,12 +344,9 @@ const Mistake kMistakes[] = {
      {"1:51: error: upstreams.openai.credentials[0].key: must not stand in the configuration itself; write {file: "
       "/path/to/it} or {env: NAME_OF_A_VARIABLE}"}},
     {"what is not in this version",
-     "listen: {tls: {data: {cert: {file: /c}}}}
-queues:
-  a: {owner: {team: t}, slo: {success_ratio: 1}, dead_letter: "
-     "{retention: 1d}, backfill: {max_items: 3}}
-",
-     {"1:10: error: listen.tls: not in this version: TLS for callers; remove it",
+     "listen: {tls: {data: {cert: {file: /c}}}}\nqueues:\n  a: {owner: {team: t}, slo: {success_ratio: 1}, "
+     "dead_letter: {retention: 1d}, backfill: {max_items: 3}}\n",
+     {"1:16: error: listen.tls.data: not in this version: TLS for callers; remove it",
       "3:102: error: queues.a.backfill.max_items: not in this version: backfills; remove it"}},
     {"a route of two dialects",
      "routes: {r: {try: [openai, anthropic, nobody]}}\n",
@@ -799,7 +796,9 @@ const std::string kSchema = std::string{PROJECT_ROOT} + "/tests/fixtures/invoice
 std::string other_value(const gateway::Key& key) {
   if (key.path == "upstreams.*.url") return "https://other.example.com";
   if (key.path == "upstreams.*.dialect") return "gemini";
-  if (key.path == "upstreams.*.ca_file") return kAuthority;
+  if (key.path == "upstreams.*.ca_file" || key.path == "tracing.ca_file") return kAuthority;
+  if (key.path == "tracing.otlp_url" || key.path == "tracing.otlp_traces_url") return "https://other.example.com";
+  if (key.path == "tracing.resource") return "a=b";
   if (key.path == "upstreams.*.replay_safe") return "/v1/other";
   if (key.path == "upstreams.*.http") return "2";
   if (key.path == "default_upstream.*") return "groq";

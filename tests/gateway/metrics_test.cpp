@@ -151,6 +151,10 @@ void work_everything(Metrics& metrics) {
                 .upstream_exchanges = 1,
                 .buffered_bytes = 99,
                 .log_lines_dropped = 4});
+  gateway::TraceExporter::Figures exports;
+  exports.exports = {4, 3, 2, 1};
+  exports.spans = 40;
+  metrics.exports(exports);
 }
 
 /// Series by name and labels as they stand in the text: `name{a="x",b="y"}`.

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "gateway/config_keys.h"
+
 namespace gateway {
 namespace {
 
@@ -68,8 +70,7 @@ TEST(OtlpSettings, take_opentelemetrys_variables_where_nothing_else_is_said) {
   const Loaded plain = loaded("", otel);
   ASSERT_TRUE(plain.usable()) << problems(plain);
   EXPECT_EQ(origin(plain, "tracing.otlp_url"), "http://otel:4318 by OTEL_EXPORTER_OTLP_ENDPOINT");
-  EXPECT_EQ(origin(plain, "tracing.otlp_headers"),
-            "{env: OTEL_EXPORTER_OTLP_HEADERS} by OTEL_EXPORTER_OTLP_HEADERS");
+  EXPECT_EQ(origin(plain, "tracing.otlp_headers"), "{env: OTEL_EXPORTER_OTLP_HEADERS} by OTEL_EXPORTER_OTLP_HEADERS");
   EXPECT_EQ(plain.config.tracing.timeout, 2500ms);
   EXPECT_TRUE(plain.config.tracing.gzip);
   EXPECT_EQ(plain.config.tracing.sample, Config::Tracing::Sample::Parent);

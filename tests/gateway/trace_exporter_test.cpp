@@ -16,6 +16,7 @@
 
 namespace {
 
+using gateway::after;
 using gateway::CallRecord;
 using gateway::Exported;
 using gateway::ExportQueue;
