@@ -17,17 +17,11 @@ using std::chrono::milliseconds;
 
 /// A step is more than so many letters in a quarter of an hour, and so many times as many as on the day before.
 struct Step {
-  double floor = 5;
-  double factor = 4;
+  double floor = 0;
+  double factor = 0;
 };
-/// Of a contract that can say it.
-template <typename Contract>
-Step step_of(const Contract& queue) {
-  if constexpr (requires { queue.alerts.step_factor; }) {
-    return {static_cast<double>(queue.alerts.arrivals_floor), queue.alerts.step_factor};
-  } else {
-    return {};
-  }
+Step step_of(const QueueContract& queue) {
+  return {static_cast<double>(queue.alerts.arrivals_floor), queue.alerts.step_factor};
 }
 
 constexpr double kMostBad = 5;          // Runs in six hours that may end badly, whatever their share.

@@ -474,7 +474,7 @@ constexpr Example kDeadAuditExamples[] = {{"callgate dead audit", "who did what,
 
 constexpr Option kRunsListOptions[] = {
     {"--queue", "NAME", "Only of this queue."},
-    {"--state", "STATE", "queued, running, succeeded, failed, dead or cancelled."},
+    {"--state", "RUN_STATE", "queued, running, succeeded, failed, dead or cancelled."},
     kOneTenant,
     {"--run-id", "ID", "Only of this job."},
     {"--key", "KEY", "Only with this key."},

@@ -24,6 +24,7 @@ struct Closed {
 constexpr Closed kClosed[] = {
     {"--outcome", "OUTCOME", "answered failed refused cancelled drained crashed"},
     {"--state", "STATE", "open resolved discarded any"},
+    {"--state", "RUN_STATE", "queued running succeeded failed dead cancelled"},
     {"--advice", "WORD", "replay fix-first discard"},
     {"--period", "PERIOD", "day month run"},
     {"--type", "TYPE", "call.ended call.unknown"},

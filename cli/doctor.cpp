@@ -148,6 +148,7 @@ void Doctor::look_at_keys() {
   }
   look_at_key("listen.admin_token", config_.listen.admin_token);
   look_at_key("store.payload_key", config_.store.payload_key);
+  look_at_key("tracing.otlp_headers", config_.tracing.otlp_headers);
   look_at_key("webhooks.secret", config_.webhooks.secret);
 }
 

@@ -185,8 +185,8 @@ std::expected<gateway::YamlDocument, std::string> read(const std::string& body, 
 }
 
 std::string config_map_text(const Sidecar& sidecar, const std::string& name, const std::string& space) {
-  std::string text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + '\n';
-  if (!space.empty()) text += "  namespace: " + space + '\n';
+  std::string text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + yaml_name(name) + '\n';
+  if (!space.empty()) text += "  namespace: " + yaml_name(space) + '\n';
   text += "  labels:\n    app.kubernetes.io/name: callgate\n    app.kubernetes.io/component: sidecar\n";
   text += "data:\n  config.yaml: |\n";
   for (const std::string& line : sidecar.config) text += "    " + line + '\n';

@@ -152,10 +152,9 @@ std::string command_page() {
   out += item(bold("CREDENTIALS_DIRECTORY"),
               plain("Set by systemd(1): where a key is that the configuration calls {credential: NAME}."));
   out += ".SH SIGNALS\n";
-  out +=
-      item(bold("SIGTERM, SIGINT"),
-           plain("serve takes no new calls, ends those under way within shutdown.drain_timeout, and goes; a second "
-                 "one ends it at once."));
+  out += item(bold("SIGTERM, SIGINT"),
+              plain("serve takes no new calls, ends those under way within shutdown.drain, and goes; a second "
+                    "one ends it at once."));
   out += item(bold("SIGHUP"), plain("serve reads its configuration again."));
   out += ".SH FILES\n" + item("\\fI/etc/callgate/config.yaml\\fR",
                               plain("The configuration of the Debian package's "

@@ -36,8 +36,7 @@ std::vector<std::string> row_of(const Json& one) {
 
 /// A variable that was not set must not mean: all of them.
 std::optional<int> hollow(std::string_view command, const Arguments& arguments, Terminal& terminal) {
-  for (const char* option :
-       {"--tenant", "--queue", "--state", "--run-id", "--key", "--since", "--after", "--most"}) {
+  for (const char* option : {"--tenant", "--queue", "--state", "--run-id", "--key", "--since", "--after", "--most"}) {
     if (arguments.has(option) && arguments.get(option).empty())
       return misuse(command, std::string{option} + " is empty; is a variable not set?", terminal);
   }

@@ -79,6 +79,13 @@ std::optional<std::string_view> key_variable(std::string_view upstream) {
 
 }  // namespace
 
+std::string yaml_name(const std::string& name) {
+  constexpr std::string_view kWords[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "inf", "nan"};
+  const bool other =
+      name.empty() || (name[0] >= '0' && name[0] <= '9') || std::ranges::find(kWords, name) != std::end(kWords);
+  return other ? quoted(name) : name;
+}
+
 std::string name_in(const Lines& item) {
   constexpr std::string_view kHead = "- name: ";
   if (item.empty()) return {};
@@ -99,8 +106,8 @@ Sidecar sidecar_of(const SidecarWishes& wishes) {
   if (!wishes.native) std::erase(made.container, "  restartPolicy: Always");
 
   for (Lines& volume : made.volumes) {
-    if (name_in(volume) == "callgate-config") replace_value(volume, "name:", wishes.config_map);
-    if (name_in(volume) == "callgate-keys") replace_value(volume, "secretName:", wishes.keys_secret);
+    if (name_in(volume) == "callgate-config") replace_value(volume, "name:", yaml_name(wishes.config_map));
+    if (name_in(volume) == "callgate-keys") replace_value(volume, "secretName:", yaml_name(wishes.keys_secret));
   }
   if (wishes.keys_secret.empty()) {
     drop_item(made.container, "callgate-keys");
@@ -128,7 +135,7 @@ Sidecar sidecar_of(const SidecarWishes& wishes) {
     auto keys = wishes.keys;
     std::ranges::sort(keys);
     for (const auto& [upstream, file] : keys) {
-      made.config.push_back("  " + upstream + ":");
+      made.config.push_back("  " + yaml_name(upstream) + ":");
       made.config.emplace_back("    credentials:");
       made.config.emplace_back("    - key:");
       made.config.push_back("        file: /etc/callgate-keys/" + file);

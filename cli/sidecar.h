@@ -32,6 +32,9 @@ struct Sidecar {
 };
 [[nodiscard]] Sidecar sidecar_of(const SidecarWishes& wishes);
 
+/// A name of Kubernetes' as YAML: quoted where it would be read as a number or as true.
+[[nodiscard]] std::string yaml_name(const std::string& name);
+
 /// What stands behind "name: " in the item of a list; empty if nothing does.
 [[nodiscard]] std::string name_in(const Sidecar::Lines& item);
 

@@ -540,8 +540,12 @@ class AdminServer::Impl {
                             request.peer);
     }
     if (sources_.runs && asks_runs(request.path)) {
-      return answer_of_runs(
-          *sources_.runs, request.method, request.path, request.query, std::chrono::system_clock::now());
+      return answer_of_runs(*sources_.runs,
+                            request.method,
+                            request.path,
+                            request.query,
+                            std::chrono::system_clock::now(),
+                            request.peer);
     }
     std::string methods;
     for (const Call& call : kCalls) {

@@ -142,11 +142,11 @@ struct Call {
   Keep* keep = nullptr;  // Null: it may happen twice.
   /// What is written of it, should it fail for good; without a request, which is made of this call's. Null: nothing.
   std::shared_ptr<const LetterTerms> letter{};
-  std::shared_ptr<RunHold> run{};              // Null: somebody waits for it.
-  std::optional<classifier::Edit> as_sent{};   // Makes the body again what the caller had sent.
-  std::optional<budget::RetryPolicy> retry{};  // By its queue's contract, instead of its lane's.
+  std::shared_ptr<RunHold> run{};                    // Null: somebody waits for it.
+  std::optional<classifier::Edit> as_sent{};         // Makes the body again what the caller had sent.
+  std::optional<budget::RetryPolicy> retry{};        // By its queue's contract, instead of its lane's.
   std::shared_ptr<const ledger::CallTrace> trace{};  // Null: tracing is off.
-  LiveCall* live = nullptr;                    // Where it is told how far it has come; may be null.
+  LiveCall* live = nullptr;                          // Where it is told how far it has come; may be null.
 };
 
 /// What is known of it before its story begins.

@@ -1277,8 +1277,9 @@ constexpr Key kKeys[] = {
      .apply = put<&C::tenant_label>},
     {.path = "tracing",
      .type = Type::Map,
-     .meaning = "Spans for OpenTelemetry, by OTLP/HTTP as JSON. What is not set here is taken from `OTEL_…` variables "
-                "(docs/tracing.md)."},
+     .meaning =
+         "Spans for OpenTelemetry, by OTLP/HTTP as JSON. What is not set here is taken from `OTEL_…` variables "
+         "(docs/tracing.md)."},
     {.path = "tracing.otlp_url",
      .type = Type::Text,
      .standard = "\"\"",

@@ -881,8 +881,7 @@ EndpointAnswer answer_of_dead(const DeadSources& sources, std::string_view metho
                               std::string_view query, WallTime now, const std::optional<PeerIds>& peer) {
   Asked asked{query, now};
   const bool get = method == "GET";
-  // Looking changes nothing, but what is shown of a request is audited.
-  if (peer && (!get || query.find("request=") != query.npos)) asked.who = peer_named(*peer);
+  if (peer) asked.who = peer_named(*peer);
   if (path == "/v1/audit") return get ? acts(sources, std::move(asked)) : only("GET");
   const bool dead = path.starts_with(kDead) && !path.starts_with(kReplays);
   path.remove_prefix(dead ? kDead.size() : kReplays.size());

@@ -129,7 +129,7 @@ class Front {
   OwnApi* runs_ = nullptr;
   std::function<void(const CallRecord&)> died_{};
   std::function<void(const CallRecord&)> traced_{};
-  std::optional<Sampling> sampling_{};  // Nothing: tracing is off.
+  std::optional<Sampling> sampling_{};                                        // Nothing: tracing is off.
   std::map<std::string, std::optional<CallRecord>*, std::less<>> awaited_{};  // Records of errands, by call id.
   std::string refuse_all_because_{};
   std::shared_ptr<const Directory> directory_{};

@@ -757,6 +757,8 @@ class Metrics::Impl {
   }
   void start_at_zero(Whose whose, std::chrono::milliseconds letters_kept) {
     letters_arrived_.at({whose.queue, whose.owner});
+    for (const std::string_view reason : kRunRefusals)
+      runs_refused_.at({whose.queue, whose.owner, run_refusals_.id_of(reason)});
     for (std::size_t i = 0; i < classifier::kClassNames.size(); ++i) {
       const auto cls = static_cast<classifier::Class>(i);
       if (is_page_worthy(cls)) letters_page_.at({id_of(cls), whose.queue, whose.owner});

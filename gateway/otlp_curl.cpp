@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "classifier/retry_after.h"
+#include "gateway/curl_request.h"
 #include "gateway/otlp_json.h"
 
 namespace gateway {
@@ -20,6 +21,11 @@ using std::chrono::milliseconds;
 constexpr std::size_t kAnswerMax = 64 * 1024;
 constexpr milliseconds kLookUp{100};  // So often it is looked whether to stop.
 constexpr milliseconds kConnectMax{5'000};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody writes there.
+  return value == nullptr ? std::string{} : std::string{value};
+}
 
 /// Empty: it could not be packed.
 std::string gzipped(const std::string& text) {
@@ -103,6 +109,10 @@ class CurlWire final : public OtlpWire {
   void set_up(const OtlpTarget& target) {
     set(CURLOPT_URL, target.url.c_str());
     set(CURLOPT_POST, 1L);
+    // As for upstreams: a proxy of the environment, and never for loopback.
+    const Destination to = destination(target.url, variable);
+    set(CURLOPT_PROXY, to.proxy.c_str());
+    set(CURLOPT_NOPROXY, to.no_proxy.c_str());
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_FOLLOWLOCATION, 0L);
@@ -115,11 +125,8 @@ class CurlWire final : public OtlpWire {
     // A resolver that hangs does not hold up the process's end.
     set(CURLOPT_QUICK_EXIT, 1L);
 #endif
-    const char* bundle = std::getenv("SSL_CERT_FILE");  // NOLINT(concurrency-mt-unsafe): nobody writes there.
-    if (!target.ca_file.empty())
-      set(CURLOPT_CAINFO, target.ca_file.c_str());
-    else if (bundle)
-      set(CURLOPT_CAINFO, bundle);
+    const std::string bundle = target.ca_file.empty() ? variable("SSL_CERT_FILE") : target.ca_file;
+    if (!bundle.empty()) set(CURLOPT_CAINFO, bundle.c_str());
   }
 
   CURLcode perform(TimePoint until, const std::function<bool()>& stop) {

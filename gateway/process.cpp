@@ -500,8 +500,8 @@ class Sidecar {
       case Order::Act::DrainAll:
         front_.acted({"drain", "all", {}, 0, {}});
         result.count = front_.active();
-        // The one way in which this process ends; a second signal would hurry it.
-        if (!draining_) std::raise(SIGTERM);
+        // Not by a signal of our own: whoever sends one now means the first.
+        if (!draining_) endings_.cancel();
         return result;
     }
     return result;
@@ -905,7 +905,7 @@ class Sidecar {
     const TimePoint end = std::max(deadline, runtime_.now() + kLastWords);
     exporter_.finish(end);
     asio::steady_timer timer{io_};
-    while (!exporter_.finished() && runtime_.now() < end + kLastWords) {
+    while (!exporter_.finished() && !hurry_ && runtime_.now() < end + kLastWords) {
       timer.expires_after(kDrainPoll);
       boost::system::error_code error;
       co_await timer.async_wait(asio::redirect_error(kAwait, error));
@@ -1006,7 +1006,7 @@ class Sidecar {
   task<void> live_and_go() {
     boost::system::error_code error;
     const int first = co_await endings_.async_wait(asio::redirect_error(kAwait, error));
-    const std::string name = first == SIGINT ? "SIGINT" : "SIGTERM";
+    const std::string name = error ? "drain" : first == SIGINT ? "SIGINT" : "SIGTERM";
     endings_.async_wait([this](const boost::system::error_code& failed, int) { hurry_ = hurry_ || !failed; });
     const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     draining_ = true;

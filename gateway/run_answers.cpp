@@ -144,13 +144,15 @@ EndpointAnswer show(const RunSources& sources, const std::string& id, Asked aske
   return json_answer(json);
 }
 
-EndpointAnswer act(const RunSources& sources, RunAct what, const std::string& id, Asked asked) {
+EndpointAnswer act(const RunSources& sources, RunAct what, const std::string& id, Asked asked,
+                   const std::optional<PeerIds>& peer) {
   const std::string tenant = asked.take("tenant");
   const std::string reason = asked.take("reason");
   if (reason.size() > kReasonMax) asked.wrong("has a reason of more than 500 bytes");
   if (auto refused = asked.refusal()) return std::move(*refused);
   if (!sources.act) return plain_problem(404, "Not found", "There are no runs here.");
-  const std::optional<RunActed> acted = sources.act(what, id, RunActor{tenant, kAdmin, reason});
+  const std::optional<RunActed> acted =
+      sources.act(what, id, RunActor{tenant, peer ? peer_named(*peer).user : kAdmin, reason});
   if (!acted || acted->status == 0) return no_answer();
   if (acted->status < 300) return json_answer({{"id", id}, {"state", acted->state}}, acted->status);
   if (acted->status == 404) return no_run();
@@ -171,7 +173,7 @@ bool asks_runs(std::string_view path) {
 }
 
 EndpointAnswer answer_of_runs(const RunSources& sources, std::string_view method, std::string_view path,
-                              std::string_view query, WallTime now) {
+                              std::string_view query, WallTime now, const std::optional<PeerIds>& peer) {
   Asked asked{query, now};
   path.remove_prefix(kRuns.size());
   if (!path.empty()) path.remove_prefix(1);
@@ -179,11 +181,11 @@ EndpointAnswer answer_of_runs(const RunSources& sources, std::string_view method
   const std::string_view below = id.size() < path.size() ? path.substr(id.size() + 1) : std::string_view{};
   if (id.empty() && path.empty()) return method == "GET" ? list(sources, std::move(asked)) : only("GET");
   if (below == "retry")
-    return method == "POST" ? act(sources, RunAct::QueueAgain, id, std::move(asked)) : only("POST");
+    return method == "POST" ? act(sources, RunAct::QueueAgain, id, std::move(asked), peer) : only("POST");
   if (id.empty() || !below.empty() || path.ends_with('/'))
     return plain_problem(404, "Not found", "There is no such page.");
   if (method == "GET") return show(sources, id, std::move(asked));
-  return method == "DELETE" ? act(sources, RunAct::TakeBack, id, std::move(asked)) : only("GET, DELETE");
+  return method == "DELETE" ? act(sources, RunAct::TakeBack, id, std::move(asked), peer) : only("GET, DELETE");
 }
 
 }  // namespace gateway

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "gateway/endpoint.h"
+#include "gateway/peer.h"
 #include "gateway/run_act.h"
 #include "gateway/services.h"
 #include "ledger/books.h"
@@ -37,6 +38,7 @@ struct RunSources {
 /// Is it one of those above?
 [[nodiscard]] bool asks_runs(std::string_view path);
 [[nodiscard]] EndpointAnswer answer_of_runs(const RunSources& sources, std::string_view method, std::string_view path,
-                                            std::string_view query, WallTime now);
+                                            std::string_view query, WallTime now,
+                                            const std::optional<PeerIds>& peer = {});
 
 }  // namespace gateway

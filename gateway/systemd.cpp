@@ -65,7 +65,7 @@ ServiceManager ServiceManager::from_environment() {
   return manager;
 }
 
-void ServiceManager::ready(std::string_view status) const { say("READY=1\n" + status_line(status)); }
+void ServiceManager::ready(std::string_view status) const { *owes_ready_ = !say("READY=1\n" + status_line(status)); }
 void ServiceManager::reloading() const { say("RELOADING=1\nMONOTONIC_USEC=" + monotonic_usec()); }
 void ServiceManager::stopping(std::string_view status) const {
   say("STOPPING=1\nEXTEND_TIMEOUT_USEC=" + std::to_string(kPatienceAskedFor.count()) + "\n" + status_line(status));
@@ -74,9 +74,11 @@ void ServiceManager::stopping(std::string_view status) const {
 void ServiceManager::beat(std::string_view status, bool draining, budget::TimePoint now) {
   if (!listens()) return;
   std::string text;
+  // A unit of Type=notify waits for that.
+  if (!draining && *owes_ready_) text = "READY=1\n";
   if (watchdog_ > 0us && now - alive_at_ >= watchdog_ / 2) {
     alive_at_ = now;
-    text = "WATCHDOG=1\n";
+    text += "WATCHDOG=1\n";
   }
   if ((draining || status != told_) && now - told_at_ >= kTellEvery) {
     told_at_ = now;
@@ -84,22 +86,23 @@ void ServiceManager::beat(std::string_view status, bool draining, budget::TimePo
     if (draining) text += "EXTEND_TIMEOUT_USEC=" + std::to_string(kPatienceAskedFor.count()) + "\n";
     text += status_line(status) + "\n";
   }
-  if (!text.empty()) say(text);
+  if (!text.empty() && say(text)) *owes_ready_ = false;
 }
 
-void ServiceManager::say(std::string_view text) const {
-  if (!listens()) return;
+bool ServiceManager::say(std::string_view text) const {
+  if (!listens()) return true;
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
   std::memcpy(to.sun_path, socket_.data(), socket_.size());
   if (to.sun_path[0] == '@') to.sun_path[0] = '\0';
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   // Not waiting: a manager that does not read must not hold up calls. It hears the next beat.
-  (void)::sendto(
+  const ssize_t sent = ::sendto(
       fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to), size);
   ::close(fd);
+  return sent >= 0;
 }
 
 }  // namespace gateway

@@ -2,7 +2,9 @@
 // What does the service manager that started us want to hear? sd_notify(3) without libsystemd, of which there is no
 // static library. Where nobody asked (no NOTIFY_SOCKET), nothing is said.
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -31,13 +33,15 @@ class ServiceManager {
   [[nodiscard]] std::chrono::microseconds watchdog() const { return watchdog_; }  // 0: none.
 
  private:
-  void say(std::string_view text) const;
+  bool say(std::string_view text) const;
 
   std::string socket_{};  // "/run/systemd/notify", "@abstract"
   std::chrono::microseconds watchdog_{0};
   std::string told_{};
   budget::TimePoint told_at_{};
   budget::TimePoint alive_at_{};
+  /// READY=1 could not be said; the next beat does.
+  std::unique_ptr<std::atomic<bool>> owes_ready_ = std::make_unique<std::atomic<bool>>(false);
 };
 
 }  // namespace gateway

@@ -84,7 +84,9 @@ Reach reach(const std::string& base_url, const std::string& ca_file, std::chrono
   long connect_status = 0;
   curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
   found.end = end_of(code, connect_status);
-  if (code != CURLE_OK) found.detail = error[0] != '\0' ? error.data() : curl_easy_strerror(code);
+  // Of a proxy libcurl may repeat the text that it was given, and a password stands in that.
+  const bool in_its_words = to.proxy.empty() && error[0] != '\0';
+  if (code != CURLE_OK) found.detail = in_its_words ? error.data() : curl_easy_strerror(code);
   const char* ip = nullptr;
   long port = 0;
   curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &ip);

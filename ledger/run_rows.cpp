@@ -141,6 +141,7 @@ void RunRows::left(const std::string& id) {
 
 RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const RunBounds& bounds) {
   RunAnswer answer;
+  std::string outlived;  // The run that had the key for its time.
   if (by_scope_.bind_blob(1, bytes_of(run.scope)).step()) {
     answer.id = by_scope_.text(0);
     answer.state = state_of(by_scope_.number(1));
@@ -153,7 +154,7 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const R
       answer.kind = same ? RunAnswer::Kind::Same : RunAnswer::Kind::OtherBody;
       return answer;
     }
-    give_up_scope(answer.id, run.scope);
+    outlived = answer.id;
   }
   if (run.most_letters > 0) {
     const QueueLoad::Load load = load_.of(run.queue);
@@ -169,6 +170,7 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const R
     answer.kind = open_.runs >= bounds.open ? RunAnswer::Kind::TooMany : RunAnswer::Kind::TooMuch;
     return answer;
   }
+  if (!outlived.empty()) give_up_scope(outlived, run.scope);
   Binder bind(insert_);
   bind(run.id).blob(bytes_of(run.scope)).blob(bytes_of(run.fingerprint))(run.tenant)(run.queue)(run.lane)(run.run_id);
   const std::string webhook = run.webhook.empty() ? std::string{} : box_.close(run.webhook, url_place(run.id));

@@ -95,7 +95,10 @@ const Ban kBans[] = {
     {{"ledger/"}, {}, "<boost/", "the store is tested without a socket or an event loop"},
     {{"ledger/"}, {}, "<sys/socket.h>", "the store is tested without a socket or an event loop"},
 
-    {kAll, {"gateway/upstream_curl"}, "<curl/", "no curl type leaves the one file that is meant to be replaceable"},
+    {kAll,
+     {"gateway/upstream_curl", "gateway/otlp_curl"},
+     "<curl/",
+     "no curl type leaves the files that are meant to be replaceable"},
     {kAll,
      {"gateway/server", "gateway/http_head"},
      "<boost/beast",

@@ -294,7 +294,8 @@ TEST_F(Validate, says_what_a_contract_promises_less_than_the_one_that_holds) {
 }
 
 TEST_F(Validate, tells_programs_code_place_and_severity) {
-  const std::string file = write("bad.yaml", "retry: {base: 1, base: 2s}\nlisten: {tls: {data: {cert: {file: /c}}}}\n");
+  const std::string file =
+      write("bad.yaml", "retry: {base: 1, base: 2s}\nlisten: {tls: {data: {cert: {file: /c}}}}\n");
   const Said said = callgate({"validate", "--json", file});
   EXPECT_EQ(said.code, 3);
   EXPECT_EQ(said.err, "");

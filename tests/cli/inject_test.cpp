@@ -296,7 +296,7 @@ TEST(Inject, keeps_what_is_there_and_says_so) {
   EXPECT_EQ(at(first, pod + "containers/0/env/2/value"), "http://elsewhere") << first;
   EXPECT_EQ(at(first, pod + "containers/1/env"), "(none)") << "not asked for";
   EXPECT_EQ(at(first, pod + "volumes/1/name"), "callgate-tmp") << "the claim is the volume: " << first;
-  EXPECT_NE(said.out.find("kind: ConfigMap\nmetadata:\n  name: callgate\n  namespace: n\n"), std::string::npos);
+  EXPECT_NE(said.out.find("kind: ConfigMap\nmetadata:\n  name: callgate\n  namespace: \"n\"\n"), std::string::npos);
 }
 
 TEST(Inject, says_what_is_wrong_and_writes_nothing_then) {

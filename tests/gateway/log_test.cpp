@@ -201,11 +201,11 @@ TEST(Log, a_replayed_call_says_whose_answer_it_was_and_what_it_saved) {
 
 TEST(Log, text_is_for_people) {
   const std::string line = line_of(answered(), kText);
-  EXPECT_TRUE(line.starts_with(
-      "2026-11-29T16:40:01.123456Z INFO  call answered call_id=0193a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b "
-      "tenant=search lane=bulk run_id=invoice-4711 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 "
-      "span_id=00f067aa0ba902b7 route=anthropic upstream=anthropic operation=messages method=POST "
-      "path=/v1/messages gen_ai.request.model=claude-sonnet-4-5"))
+  EXPECT_TRUE(
+      line.starts_with("2026-11-29T16:40:01.123456Z INFO  call answered call_id=0193a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b "
+                       "tenant=search lane=bulk run_id=invoice-4711 trace_id=4bf92f3577b34da6a3ce929d0e0e4736 "
+                       "span_id=00f067aa0ba902b7 route=anthropic upstream=anthropic operation=messages method=POST "
+                       "path=/v1/messages gen_ai.request.model=claude-sonnet-4-5"))
       << line;
   EXPECT_NE(line.find(" attempts=[[number=1 upstream=anthropic credential=main status=529 class=overloaded "
                       "code=overloaded_error wait_ms=0 "

@@ -223,7 +223,8 @@ TEST(Watch, the_commands_of_the_guide_exist) {
       const bool begins = line.starts_with(words) && (line.size() == words.size() || line[words.size()] == ' ');
       if (begins && command.size() > meant.size()) meant = command;
     }
-    if (meant.empty() && line == "callgate dead") continue;  // "The `callgate dead` commands".
+    if (meant.empty() && (line == "callgate dead" || line == "callgate runs"))
+      continue;  // "The `callgate dead` commands".
     ASSERT_FALSE(meant.empty()) << "there is no such command";
     if (!helps.contains(meant)) {
       std::vector<std::string> words{CALLGATE_EXE, "help"};
