@@ -310,6 +310,11 @@ void Doctor::look_at_ports() {
           "port",
           name + ": this user may not listen there",
           "take a port above 1023, or a folder that it may write to");
+    } else if (error == ENOENT) {
+      add(Level::Warn,
+          "port",
+          name + ": its folder is not there",
+          "make it; the systemd unit makes its own when it starts");
     } else {
       add(Level::Fail, "port", name + ": " + std::strerror(error), "give an address of this machine");
     }

@@ -21,8 +21,9 @@ using Form = YamlNode::Form;
 using Lines = Sidecar::Lines;
 
 constexpr std::string_view kName = "callgate";
-constexpr int kDefaultGrace = 30;     // Kubernetes' own.
-constexpr int kNeededGrace = 25 + 5;  // shutdown.drain, and a moment to be told.
+constexpr std::size_t kLongestOwner = 200;  // Of a name's 253.
+constexpr int kDefaultGrace = 30;           // Kubernetes' own.
+constexpr int kNeededGrace = 25 + 5;        // shutdown.drain, and a moment to be told.
 
 /// What a document's pods asked for beside themselves, and what was found in all of them.
 struct Seen {
@@ -203,11 +204,25 @@ bool is_file_name(std::string_view name) {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == name.npos;
 }
 
+/// Named after the first workload, since each file's sidecars may be configured in their own way.
+std::string map_for(const std::vector<ManifestPart>& parts) {
+  for (const ManifestPart& part : parts) {
+    if (!may_have_pod(part.body)) continue;
+    const auto document = read(part.body, part.first_line);
+    if (!document || !document->root) continue;
+    for (const PodPlace& pod : pods_in(document->root)) {
+      if (is_name(pod.name)) return pod.name.substr(0, kLongestOwner) + "-" + std::string{kName};
+    }
+  }
+  return std::string{kName};
+}
+
 }  // namespace
 
-std::expected<Injected, std::string> inject_into(std::string_view manifest, const InjectWishes& wishes) {
-  const Sidecar sidecar = sidecar_of(wishes.sidecar);
+std::expected<Injected, std::string> inject_into(std::string_view manifest, InjectWishes wishes) {
   std::vector<ManifestPart> parts = parts_of(manifest);
+  if (wishes.make_config_map) wishes.sidecar.config_map = map_for(parts);
+  const Sidecar sidecar = sidecar_of(wishes.sidecar);
   Injected made;
   Seen seen;
   std::set<std::string, std::less<>> there;  // Namespaces with a ConfigMap of that name.

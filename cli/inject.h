@@ -13,7 +13,7 @@ namespace cli {
 
 struct InjectWishes {
   SidecarWishes sidecar{};
-  bool make_config_map = true;            // Else there is one of that name.
+  bool make_config_map = true;            // Named after the first workload; else there is one of that name.
   std::vector<std::string> containers{};  // That get the environment; none: all but init containers.
 };
 struct Injected {
@@ -23,7 +23,7 @@ struct Injected {
 };
 /// Documents without a pod stay as they are, byte for byte, and so does all of the others that is not added to,
 /// unless they are in JSON style where something has to be added. The error says which document and line is wrong.
-[[nodiscard]] std::expected<Injected, std::string> inject_into(std::string_view manifest, const InjectWishes& wishes);
+[[nodiscard]] std::expected<Injected, std::string> inject_into(std::string_view manifest, InjectWishes wishes);
 
 int inject(const Arguments& arguments, Terminal& terminal);
 

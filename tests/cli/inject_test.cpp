@@ -112,13 +112,13 @@ TEST(Inject, adds_to_a_deployment_and_touches_nothing_else) {
   EXPECT_EQ(at(first, pod + "containers/1/env/1/name"), "ANTHROPIC_BASE_URL");
   EXPECT_EQ(at(first, pod + "containers/1/env/3"), "(none)") << "placeholders only for keys that callgate holds";
   EXPECT_EQ(at(first, pod + "volumes/0/name"), "callgate-config");
-  EXPECT_EQ(at(first, pod + "volumes/0/configMap/name"), "callgate");
+  EXPECT_EQ(at(first, pod + "volumes/0/configMap/name"), "worker-callgate") << "as the chart by its release";
   EXPECT_EQ(at(first, pod + "volumes/1/name"), "callgate-state");
   EXPECT_EQ(at(first, pod + "volumes/3"), "(none)");
   EXPECT_NE(first.find("        callgate/sidecar: \"true\"\n        app: worker\n"), std::string::npos);
   const std::string second = said.out.substr(first.size() + 4);
   EXPECT_EQ(at(second, "kind"), "ConfigMap");
-  EXPECT_EQ(at(second, "metadata/name"), "callgate");
+  EXPECT_EQ(at(second, "metadata/name"), "worker-callgate");
   EXPECT_NE(at(second, "data/config.yaml").find("health: 0.0.0.0:4601"), std::string::npos);
 
   const Said again = callgate({"--image", "registry.example.com/callgate:1.2"}, said.out);
@@ -296,7 +296,7 @@ TEST(Inject, keeps_what_is_there_and_says_so) {
   EXPECT_EQ(at(first, pod + "containers/0/env/2/value"), "http://elsewhere") << first;
   EXPECT_EQ(at(first, pod + "containers/1/env"), "(none)") << "not asked for";
   EXPECT_EQ(at(first, pod + "volumes/1/name"), "callgate-tmp") << "the claim is the volume: " << first;
-  EXPECT_NE(said.out.find("kind: ConfigMap\nmetadata:\n  name: callgate\n  namespace: \"n\"\n"), std::string::npos);
+  EXPECT_NE(said.out.find("-callgate\n  namespace: \"n\"\n"), std::string::npos);
 }
 
 TEST(Inject, says_what_is_wrong_and_writes_nothing_then) {
