@@ -47,7 +47,7 @@ inline constexpr std::size_t kLargestLetter = 512ULL * 1024 * 1024;  // A body o
 /// so that what walks through it is safe.
 template <typename Json>
 [[nodiscard]] std::optional<Json> shallow(const std::string& body) {
-  constexpr int kDeepest = 64;
+  constexpr int kDeepest = 256;  // A request is shown as it is up to 200.
   bool deep = false;
   Json json = Json::parse(
       body,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "cli/manifest.h"
+#include "cli/table.h"
 #include "gateway/config_values.h"
 #include "gateway/config_yaml.h"
 
@@ -204,6 +206,13 @@ bool is_file_name(std::string_view name) {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == name.npos;
 }
 
+bool has_merge(const YamlNode& root) {
+  return std::ranges::any_of(root.items, [](const YamlNode* one) { return has_merge(*one); }) ||
+         std::ranges::any_of(root.entries, [](const YamlNode::Entry& one) {
+           return one.key == "<<" || (one.value && has_merge(*one.value));
+         });
+}
+
 /// Named after the first workload, since each file's sidecars may be configured in their own way.
 std::string map_for(const std::vector<ManifestPart>& parts) {
   for (const ManifestPart& part : parts) {
@@ -248,6 +257,10 @@ std::expected<Injected, std::string> inject_into(std::string_view manifest, Inje
     bool written_anew = root && !pods_in(root).empty() && has_alias(*root);
     for (bool done = false; !done;) {
       if (written_anew) {
+        if (has_merge(*document->root))
+          return std::unexpected("line " + std::to_string(first_line) +
+                                 ": the document would have to be written anew, and has a merge key (<<), whose "
+                                 "meaning would be lost; write out what it merges");
         part.body = block_style(*document->root);
         document = read(part.body, first_line);
         if (!document) return std::unexpected("a document cannot be written in block style: " + document.error());
@@ -338,7 +351,7 @@ int inject(const Arguments& arguments, Terminal& terminal) {
     manifest.assign(std::istreambuf_iterator<char>{terminal.in}, {});
   } else {
     std::ifstream in{file, std::ios::binary};
-    if (!in) return fail(kNotFound, "cannot read " + file);
+    if (!in || std::filesystem::is_directory(file)) return fail(kNotFound, "cannot read " + cell(file, 400));
     manifest.assign(std::istreambuf_iterator<char>{in}, {});
   }
   const auto made = inject_into(manifest, wishes);

@@ -229,7 +229,9 @@ struct Try {
   }
   /// A provider that repeats a key, or a piece of one, as a "code" or an id would bring it into our log.
   void drop_echo() {
-    if (attempt.verdict.code.empty() && attempt.row.provider_request_id.empty()) return;
+    classifier::Usage& usage = attempt.row.usage;
+    const bool says_nothing = usage.model.empty() && !usage.finish && usage.service_tier.empty();
+    if (attempt.verdict.code.empty() && attempt.row.provider_request_id.empty() && says_nothing) return;
     std::vector<std::string> keys = callers_keys(call.request.headers, call.target);
     if (admitted.key) keys.push_back(*admitted.key);
     const auto echoes = [&](std::string_view text) {
@@ -240,6 +242,13 @@ struct Try {
     };
     if (echoes(attempt.verdict.code)) attempt.verdict.code.clear();
     if (echoes(attempt.row.provider_request_id)) attempt.row.provider_request_id.clear();
+    // A model's name may stand in headers rightly, such as labels: of these only keys matter.
+    const auto shows_key = [&](std::string_view text) {
+      return std::ranges::any_of(keys, [text](const std::string& key) { return repeats_key(text, key); });
+    };
+    if (shows_key(usage.model)) usage.model.clear();
+    if (usage.finish && shows_key(*usage.finish)) usage.finish->clear();
+    if (shows_key(usage.service_tier)) usage.service_tier.clear();
   }
   /// Nor may it show our key to the caller, or to a letter.
   void hide_key() {

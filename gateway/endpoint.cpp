@@ -38,7 +38,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kConnectionsMax = 128;  // One more, and the one that has been silent for longest goes.
-constexpr std::size_t kHeadMax = 4096;
+constexpr std::size_t kHeadMax = 64 * 1024;   // An edit of a dead letter stands in the query.
+constexpr std::size_t kReadMax = 4096;
 constexpr std::size_t kAnswersMax = 8 * 1024 * 1024;  // In memory at once; beyond it no large one is given out.
 constexpr auto kHeadTime = 5s;                        // From the connection's begin to its request's end.
 constexpr auto kAnswerTime = 5s;                      // Until the peer has taken it all.
@@ -283,7 +284,7 @@ class Endpoint::Impl {
     if (connection.doing == Doing::Parting) part(connection);
   }
   void read(Connection& connection) {
-    std::array<char, kHeadMax> bytes;
+    std::array<char, kReadMax> bytes;
     const ssize_t got = ::recv(connection.fd.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
@@ -320,7 +321,7 @@ class Endpoint::Impl {
       return refuse(connection, 400, "The request head is malformed: " + std::string{scan.fault()} + ".");
     }
     if (seen == HeadScan::Seen::Incomplete) {
-      if (connection.in.size() >= kHeadMax) refuse(connection, 431, "The request's head has more than 4096 bytes.");
+      if (connection.in.size() >= kHeadMax) refuse(connection, 431, "The request's head has more than 64 KiB.");
       return;
     }
     auto head = read_head(std::string_view{connection.in}.substr(0, scan.size()), {.allowed = {}, .any = true});
@@ -364,7 +365,7 @@ class Endpoint::Impl {
   }
   /// What was sent may still lie in this machine's buffers: a peer that has gone took nothing of it.
   static void part(Connection& connection) {
-    std::array<char, kHeadMax> bytes;
+    std::array<char, kReadMax> bytes;
     const ssize_t got = ::recv(connection.fd.get(), bytes.data(), bytes.size(), 0);
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
     connection.doing = Connection::Doing::Over;

@@ -63,7 +63,7 @@ ExportStep after(const OtlpAnswer& answer, const Tried& tried, double roll) {
   const milliseconds most = std::min(kLongestPause, kFirstPause * (1 << doublings));
   // Half of it is fixed: a collector that restarts is not asked at once by all.
   const milliseconds jittered = most / 2 + std::chrono::floor<milliseconds>(most / 2 * roll);
-  const milliseconds pause = answer.retry_after ? std::max(*answer.retry_after, milliseconds{0}) : jittered;
+  const milliseconds pause = answer.retry_after ? std::max(*answer.retry_after, kFirstPause) : jittered;
   if (pause <= kGiveUpAfter && tried.spent + pause <= kGiveUpAfter) step.again_in = pause;
   return step;
 }

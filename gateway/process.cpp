@@ -1003,11 +1003,23 @@ class Sidecar {
           {{"waited_ms", waited}});
   }
 
+  /// The second signal ends now. After `callgate drain` the first one only says the same again, since whoever stops
+  /// us need not know of that.
+  void hear_hurry(bool had_one) {
+    endings_.async_wait([this, had_one](const boost::system::error_code& failed, int) {
+      if (failed) return;
+      if (had_one)
+        hurry_ = true;
+      else
+        hear_hurry(true);
+    });
+  }
+
   task<void> live_and_go() {
     boost::system::error_code error;
     const int first = co_await endings_.async_wait(asio::redirect_error(kAwait, error));
     const std::string name = error ? "drain" : first == SIGINT ? "SIGINT" : "SIGTERM";
-    endings_.async_wait([this](const boost::system::error_code& failed, int) { hurry_ = hurry_ || !failed; });
+    hear_hurry(!error);
     const TimePoint deadline = runtime_.now() + config().shutdown.drain;
     draining_ = true;
     manager_.stopping(state_line());

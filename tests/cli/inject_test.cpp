@@ -319,6 +319,11 @@ TEST(Inject, says_what_is_wrong_and_writes_nothing_then) {
       {{"--image", "a b"}, pod, "--image must be", 2},
       {{"--config-map", "A\nb"}, pod, "--config-map must be", 2},
       {{"--keys-secret", "s"}, pod, "belong together", 2},
+      {{},
+       "apiVersion: v1\nkind: Pod\nmetadata: {name: m}\nbase: &b {image: y}\nspec: {containers: [{<<: *b, name: "
+       "a}]}\n",
+       "merge key",
+       3},
       {{"--key", "openai=K"}, pod, "belong together", 2},
       {{"--keys-secret", "s", "--key", "openai"}, pod, "--key must be UPSTREAM=KEY", 2},
       {{"--keys-secret", "s", "--key", "o=../k"}, pod, "--key must be UPSTREAM=KEY", 2},

@@ -131,6 +131,25 @@ TEST(FinalScrape, a_second_signal_in_the_drain_leaves_it_out) {
   EXPECT_EQ(house.callgate.process().wait(5s), 1) << "a call was broken off";
 }
 
+// Whoever sends a signal need not know that an operator has drained already: it is the first one.
+TEST(FinalScrape, the_first_signal_after_an_order_to_drain_hurries_nothing) {
+  House house{{}, "shutdown: {drain: 60s}\n"};
+  house.provider.script(R"([{"answer": {"stream": [{"say": "one"}, {"hang": true}]}}])");
+  RawClient client = house.begin_chat(support::kStream);
+  Response answer = client.read_head();
+  ASSERT_TRUE(client.read_until(answer, "one"));
+  const std::string drain = house.callgate.admin_url() + "/v1/drain?what=all";
+  EXPECT_EQ(http("POST", drain).status, 200);
+  EXPECT_EQ(house.callgate.process().json_line("draining").at("signal"), "drain");
+  EXPECT_EQ(http("POST", drain).status, 200);
+  house.callgate.process().signal(SIGTERM);
+  support::dawdle(300ms);
+  ASSERT_TRUE(house.callgate.process().running());
+  EXPECT_EQ(support::metric(house.scrape(), "callgate_calls_in_flight"), 1) << "not cut";
+  house.callgate.process().signal(SIGTERM);
+  EXPECT_EQ(house.callgate.process().wait(5s), 1) << "the second one means now";
+}
+
 // A job of a few seconds, and a Prometheus that reads every second: whatever it happens to see of the job's life, the
 // last figures are among it.
 TEST(FinalScrape, what_a_short_job_has_spent_is_in_prometheus) {

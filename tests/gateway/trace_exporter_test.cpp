@@ -89,6 +89,8 @@ TEST(ExportQueue, tries_again_what_may_pass_for_a_minute) {
     EXPECT_EQ(after(answer, {.tries = 5, .spent = 59s}, 0).again_in, std::nullopt) << status;
     answer.retry_after = 7s;
     EXPECT_EQ(after(answer, {.tries = 5, .spent = 1s}, 0).again_in, 7s) << status;
+    answer.retry_after = 0ms;
+    EXPECT_EQ(after(answer, {.tries = 1, .spent = 0ms}, 0).again_in, 1s) << status << ": never at once";
     answer.retry_after = 3h;
     EXPECT_EQ(after(answer, {.tries = 1, .spent = 0ms}, 0).again_in, std::nullopt) << status;
   }
