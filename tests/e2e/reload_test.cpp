@@ -608,7 +608,7 @@ TEST(Admin, answers_only_whom_and_what_it_should) {
       {"POST /v1/reload HTTP/1.1\nHost: localhost\n\n", 400, "CR and LF"},
       {"nonsense\r\n\r\n", 400, "malformed"},
       {"PROPFIND /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "Only GET"},
-      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(5'000, 'x') + "\r\n\r\n", 431, "4096"},
+      {"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(70'000, 'x') + "\r\n\r\n", 431, "64 KiB"},
       {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "POST /v1/reload"},
       {"GET /v1/reload HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "POST"},
       {"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n{}\n", 200, "unchanged"},
