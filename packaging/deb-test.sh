@@ -43,7 +43,7 @@ if [[ -n $kept && -f $kept/base.tar ]]; then
   mkdir -p "$house"
   tar -xpf "$kept/base.tar" -C "$house"
 else
-  debootstrap --variant=minbase bookworm "$house" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >"$scratch/log" 2>&1 || {
+  debootstrap --variant=minbase bookworm "$house" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$scratch/log" 2>&1 || {
     tail -n 5 "$scratch/log"
     printf 'skipped: no package server, or no right to chroot here\n'
     exit 77
