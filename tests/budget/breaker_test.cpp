@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace breaker_test {
 
 using namespace std::chrono_literals;
 using State = Breaker::State;
@@ -575,5 +575,5 @@ TEST(Breaker, never_storms_and_never_sticks) {
   EXPECT_GT(probes, 500);
 }
 
-}  // namespace
+}  // namespace breaker_test
 }  // namespace budget

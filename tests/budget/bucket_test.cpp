@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace bucket_test {
 
 using namespace std::chrono_literals;
 
@@ -266,5 +266,5 @@ RC_GTEST_PROP(Buckets, settling_is_as_if_the_truth_had_been_known, ()) {
   RC_ASSERT(std::string{guessed.holds(probe, kNow)} == known.holds(probe, kNow));
 }
 
-}  // namespace
+}  // namespace bucket_test
 }  // namespace budget

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace concurrency_test {
 
 using namespace std::chrono_literals;
 
@@ -206,5 +206,5 @@ RC_GTEST_PROP(Concurrency, stays_between_one_and_the_configured_number_and_moves
   }
 }
 
-}  // namespace
+}  // namespace concurrency_test
 }  // namespace budget

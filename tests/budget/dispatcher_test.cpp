@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace dispatcher_test {
 
 using namespace std::chrono_literals;
 using Why = Refusal::Why;
@@ -956,5 +956,5 @@ TEST(Dispatcher, simulated_calls_leave_nothing_behind) {
   EXPECT_TRUE(world.enter(world.task().by("t2").to({"v"}).costs(1'000'000)).begun());
 }
 
-}  // namespace
+}  // namespace dispatcher_test
 }  // namespace budget

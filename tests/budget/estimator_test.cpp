@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace estimator_test {
 
 constexpr std::int64_t kAbsurd = 1'000'000'000;
 
@@ -164,5 +164,5 @@ RC_GTEST_PROP(Estimator, never_expects_more_than_was_asked_for, ()) {
   RC_ASSERT(got.input <= 800);
 }
 
-}  // namespace
+}  // namespace estimator_test
 }  // namespace budget

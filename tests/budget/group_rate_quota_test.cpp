@@ -21,7 +21,7 @@
 #include "budget/group_rate.h"
 
 namespace budget {
-namespace {
+namespace group_rate_quota_test {
 
 using namespace std::chrono_literals;
 using classifier::AnnouncedLimit;
@@ -296,5 +296,5 @@ TEST(GroupRateQuota, is_used_and_hardly_exceeded) {
   }
 }
 
-}  // namespace
+}  // namespace group_rate_quota_test
 }  // namespace budget

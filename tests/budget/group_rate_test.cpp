@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace group_rate_test {
 
 using namespace std::chrono_literals;
 using classifier::AnnouncedLimit;
@@ -274,5 +274,5 @@ RC_GTEST_PROP(GroupRate, keeps_its_bounds, ()) {
   }
 }
 
-}  // namespace
+}  // namespace group_rate_test
 }  // namespace budget

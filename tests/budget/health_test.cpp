@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace health_test {
 
 using namespace std::chrono_literals;
 using classifier::Class;
@@ -244,5 +244,5 @@ TEST(Health, a_reload_forgets_the_quarantine_of_a_key_that_has_gone) {
   EXPECT_EQ(look(known, kOurs).held, Held::No);
 }
 
-}  // namespace
+}  // namespace health_test
 }  // namespace budget

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace budget {
-namespace {
+namespace lone_failures_test {
 
 struct World {
   LoneFailures lone{};
@@ -98,5 +98,5 @@ TEST(LoneFailures, forgets_whom_it_has_not_seen_for_longest) {
   EXPECT_TRUE(world.failed("bad"));
 }
 
-}  // namespace
+}  // namespace lone_failures_test
 }  // namespace budget

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace lru_test {
 
 TEST(Lru, lets_go_of_the_least_recently_used) {
   Lru<int> map{2};
@@ -66,5 +66,5 @@ TEST(Lru, keeps_the_order_of_use) {
   }
 }
 
-}  // namespace
+}  // namespace lru_test
 }  // namespace budget

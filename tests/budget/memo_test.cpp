@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace memo_test {
 
 using namespace std::chrono_literals;
 
@@ -219,5 +219,5 @@ TEST(Memo, holds_no_more_than_its_bytes) {
   }
 }
 
-}  // namespace
+}  // namespace memo_test
 }  // namespace budget

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace pause_test {
 
 using namespace std::chrono_literals;
 
@@ -382,5 +382,5 @@ TEST(Pause, never_overruns_what_is_left) {
   }
 }
 
-}  // namespace
+}  // namespace pause_test
 }  // namespace budget

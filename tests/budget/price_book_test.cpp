@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace price_book_test {
 
 using budget::Found;
 using budget::Miss;
@@ -388,4 +388,4 @@ TEST_F(Shipped, sonnet_5_has_both_its_dates) {
   EXPECT_EQ(on("2026-09-01"), NanoUsd{18'000'000'000});
 }
 
-}  // namespace
+}  // namespace price_book_test

@@ -10,7 +10,7 @@
 #include "budget/price_book.h"
 #include "budget/price_json.h"
 
-namespace {
+namespace price_file_test {
 
 using budget::Meter;
 using budget::Price;
@@ -299,4 +299,4 @@ TEST(Suspicions, name_what_no_list_price_looks_like_and_leave_others_alone) {
   }
 }
 
-}  // namespace
+}  // namespace price_file_test

@@ -12,7 +12,7 @@
 #include "budget/price_book.h"
 #include "budget/price_file.h"
 
-namespace {
+namespace price_litellm_test {
 
 using budget::EntryReading;
 using budget::Meter;
@@ -290,4 +290,4 @@ TEST(LiteLlmFile, gives_each_provider_its_own_models) {
   EXPECT_EQ(cost_of(flash, {}, TokenCounts{.input = 1000, .cached_input = 1000}).total, NanoUsd{2800});
 }
 
-}  // namespace
+}  // namespace price_litellm_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace price_test {
 
 using budget::Billed;
 using budget::Cost;
@@ -630,4 +630,4 @@ TEST(Decimals, are_written_without_needless_zeros) {
   EXPECT_EQ(budget::usd_text(PicoUsd{2800}), "0.0000000028");
 }
 
-}  // namespace
+}  // namespace price_test

@@ -5,7 +5,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace quarantine_test {
 
 using namespace std::chrono_literals;
 using classifier::Class;
@@ -157,5 +157,5 @@ TEST(Quarantine, a_ticket_may_outlive_it) {
   ticket.settle(Result::Success, kNow, 0.0);
 }
 
-}  // namespace
+}  // namespace quarantine_test
 }  // namespace budget

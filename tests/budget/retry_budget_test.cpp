@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace retry_budget_test {
 
 using namespace std::chrono_literals;
 
@@ -187,5 +187,5 @@ TEST(RetryBudget, answers_earn_retries_and_failures_do_not) {
   EXPECT_FALSE(none.take(now)) << "no share, no retries";
 }
 
-}  // namespace
+}  // namespace retry_budget_test
 }  // namespace budget

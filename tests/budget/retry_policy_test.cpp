@@ -5,7 +5,7 @@
 #include <random>
 
 namespace budget {
-namespace {
+namespace retry_policy_test {
 
 using namespace std::chrono_literals;
 using classifier::Class;
@@ -162,5 +162,5 @@ TEST(RetryPolicy, never_breaks_a_bound) {
   }
 }
 
-}  // namespace
+}  // namespace retry_policy_test
 }  // namespace budget

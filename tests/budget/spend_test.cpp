@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace spend_test {
 
 using namespace std::chrono_literals;
 using std::chrono::sys_days;
@@ -724,5 +724,5 @@ RC_GTEST_PROP(Budgets, do_not_mind_in_which_order_is_settled, (std::vector<std::
   RC_ASSERT(total(false) == total(true));
 }
 
-}  // namespace
+}  // namespace spend_test
 }  // namespace budget

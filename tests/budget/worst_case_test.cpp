@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace budget {
-namespace {
+namespace worst_case_test {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
@@ -156,5 +156,5 @@ TEST(WorstCase, is_not_passed_by_any_answer_within_it) {
   }
 }
 
-}  // namespace
+}  // namespace worst_case_test
 }  // namespace budget

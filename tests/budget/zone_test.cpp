@@ -8,7 +8,7 @@
 #include <string>
 
 namespace budget {
-namespace {
+namespace zone_test {
 
 using namespace std::chrono_literals;
 using std::chrono::hours;
@@ -180,5 +180,5 @@ TEST(Zone, leaves_no_moment_out_and_counts_none_twice) {
   }
 }
 
-}  // namespace
+}  // namespace zone_test
 }  // namespace budget

@@ -11,7 +11,7 @@
 
 #include "classifier/announced.h"
 
-namespace {
+namespace announced_test {
 
 using namespace std::chrono_literals;
 using classifier::AnnouncedLimit;
@@ -225,4 +225,4 @@ TEST(Announced, is_bounded_and_survives_anything) {
   EXPECT_GT(heard, 500U);
 }
 
-}  // namespace
+}  // namespace announced_test

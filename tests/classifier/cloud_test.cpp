@@ -11,7 +11,7 @@
 #include "classifier/dialect.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace cloud_test {
 
 using classifier::ApiPath;
 using classifier::Class;
@@ -19,7 +19,7 @@ using classifier::Dialect;
 using classifier::Endpoint;
 using classifier::Headers;
 using classifier_tests::padded;
-using classifier_tests::told;
+using classifier_tests::spelled;
 using Json = nlohmann::json;
 
 const Dialect& spoken(std::string_view name) { return *classifier::find_dialect(name); }
@@ -389,7 +389,7 @@ TEST(CloudErrors, are_judged_by_type_and_by_the_few_texts_that_decide) {
     const Dialect& dialect = spoken(c.dialect);
     Headers headers = {{"Content-Type", "application/json"}};
     if (!c.type.empty()) headers.push_back({"x-amzn-ErrorType", std::string{c.type}});
-    EXPECT_EQ(told(dialect.judge(dialect.endpoint("POST", c.path),
+    EXPECT_EQ(spelled(dialect.judge(dialect.endpoint("POST", c.path),
                                  {.status = c.status, .headers = &headers, .body = c.body})),
               c.want);
   }
@@ -418,13 +418,13 @@ TEST(CloudErrors, a_guardrails_answer_is_a_refusal_in_whichever_form_the_model_a
   };
   for (const auto& c : kRefused) {
     const classifier::Verdict verdict = judged(c.operation, c.body);
-    EXPECT_EQ(told(verdict), "content_policy final") << c.body;
+    EXPECT_EQ(spelled(verdict), "content_policy final") << c.body;
     EXPECT_TRUE(verdict.is_answer) << c.body;
   }
-  EXPECT_EQ(told(judged("invoke", R"({"generation":"a","amazon-bedrock-guardrailAction":"NONE"})")), "none");
+  EXPECT_EQ(spelled(judged("invoke", R"({"generation":"a","amazon-bedrock-guardrailAction":"NONE"})")), "none");
   // A guardrail that was asked for its opinion has answered.
   EXPECT_EQ(
-      told(spoken("bedrock").judge(spoken("bedrock").endpoint("POST", "/guardrail/g/version/1/apply"),
+      spelled(spoken("bedrock").judge(spoken("bedrock").endpoint("POST", "/guardrail/g/version/1/apply"),
                                    {.status = 200,
                                     .headers = &json,
                                     .body = R"({"action":"GUARDRAIL_INTERVENED","outputs":[{"text":"No."}]})"})),
@@ -465,7 +465,7 @@ TEST(CloudUsage, of_models_behind_bedrock_is_theirs_and_else_bedrocks) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.body);
     const Endpoint endpoint = spoken("bedrock").endpoint("POST", "/model/m/" + std::string{c.operation});
-    EXPECT_EQ(told(spoken("bedrock").read(endpoint, {.status = 200, .headers = &counted, .body = c.body}).usage),
+    EXPECT_EQ(spelled(spoken("bedrock").read(endpoint, {.status = 200, .headers = &counted, .body = c.body}).usage),
               c.want);
   }
 }
@@ -543,7 +543,7 @@ TEST(CloudStream, of_a_claude_at_vertex_is_anthropics) {
   const auto reader = vertex.stream_reader(endpoint, {}, head, false);
   reader->feed(classifier_tests::fixture("anthropic/plain.sse"));
   EXPECT_TRUE(reader->complete());
-  EXPECT_EQ(told(reader->usage()), "claude-sonnet-4-5-20250929 25 0 0 0 15 0 end_turn");
+  EXPECT_EQ(spelled(reader->usage()), "claude-sonnet-4-5-20250929 25 0 0 0 15 0 end_turn");
 }
 
-}  // namespace
+}  // namespace cloud_test

@@ -11,7 +11,7 @@
 #include "classifier/dialect.h"
 #include "classifier/json.h"
 
-namespace {
+namespace dialect_test {
 
 using classifier::Class;
 using classifier::Dialect;
@@ -349,4 +349,4 @@ TEST(Statuses, are_how_the_provider_says_a_class) {
   EXPECT_EQ(spoken("cohere").request_id_header(), "x-debug-trace-id");
 }
 
-}  // namespace
+}  // namespace dialect_test

@@ -11,7 +11,7 @@
 #include "classifier/rules.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace extra_rules_test {
 
 using classifier::Class;
 using classifier::ExtraRule;
@@ -38,11 +38,11 @@ Verdict judge(const std::vector<ExtraRule>& rules, int status, std::string_view 
 TEST(ExtraRules, speak_first_and_are_named) {
   const std::vector<ExtraRule> rules{rule(520, "", "", Class::Overloaded)};
   const Verdict verdict = judge(rules, 520, "x");
-  EXPECT_EQ(classifier_tests::told(verdict), "overloaded retryable");
+  EXPECT_EQ(classifier_tests::spelled(verdict), "overloaded retryable");
   EXPECT_EQ(verdict.rule, "here");
   EXPECT_FALSE(verdict.unexplained);
-  EXPECT_EQ(classifier_tests::told(judge(rules, 521, "x")), "server_error retryable");
-  EXPECT_EQ(classifier_tests::told(judge({rule(429, "insufficient_quota", "", Class::RateLimited)},
+  EXPECT_EQ(classifier_tests::spelled(judge(rules, 521, "x")), "server_error retryable");
+  EXPECT_EQ(classifier_tests::spelled(judge({rule(429, "insufficient_quota", "", Class::RateLimited)},
                                          429,
                                          R"({"error":{"code":"insufficient_quota"}})")),
             "rate_limited retryable")
@@ -51,7 +51,7 @@ TEST(ExtraRules, speak_first_and_are_named) {
 
 TEST(ExtraRules, fit_when_all_that_they_give_fits) {
   const std::vector<ExtraRule> rules{rule(400, "warm*", "model*warming up", Class::Overloaded)};
-  EXPECT_EQ(classifier_tests::told(
+  EXPECT_EQ(classifier_tests::spelled(
                 judge(rules, 400, R"({"error":{"code":"WARMING_UP","message":"The model x is warming up."}})")),
             "overloaded retryable");
   for (const auto& [status, body] : {std::pair{409, R"({"error":{"code":"warming","message":"model warming up"}})"},
@@ -70,12 +70,12 @@ TEST(ExtraRules, look_at_either_status_of_an_answer_that_has_two) {
 
 TEST(ExtraRules, have_the_last_word_on_retryable) {
   const Headers no{{"x-should-retry", "false"}, {"retry-after", "3"}};
-  EXPECT_EQ(classifier_tests::told(judge({rule(402, "", "", Class::QuotaExhausted, true)}, 402, "", no)),
+  EXPECT_EQ(classifier_tests::spelled(judge({rule(402, "", "", Class::QuotaExhausted, true)}, 402, "", no)),
             "quota_exhausted retryable 3000 ms");
-  EXPECT_EQ(classifier_tests::told(
+  EXPECT_EQ(classifier_tests::spelled(
                 judge({rule(503, "", "", Class::Overloaded, false)}, 503, "", {{"x-should-retry", "true"}})),
             "overloaded final");
-  EXPECT_EQ(classifier_tests::told(judge({rule(503, "", "", Class::Overloaded)}, 503, "", no)), "overloaded final")
+  EXPECT_EQ(classifier_tests::spelled(judge({rule(503, "", "", Class::Overloaded)}, 503, "", no)), "overloaded final")
       << "without a word of the rule the provider's counts";
 }
 
@@ -128,4 +128,4 @@ TEST(Unexplained, is_what_no_rule_knew_the_words_of) {
   EXPECT_FALSE(judge({}, 429, R"({"error":{"code":"insufficient_quota"}})").unexplained);
 }
 
-}  // namespace
+}  // namespace extra_rules_test

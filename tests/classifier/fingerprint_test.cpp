@@ -13,7 +13,7 @@
 #include "classifier/fingerprint.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace fingerprint_test {
 
 using classifier::fingerprint_of;
 using classifier::masked;
@@ -127,7 +127,7 @@ void expect_same(const classifier::Fingerprint& made, const classifier::Dialect&
   EXPECT_EQ(recorded->dialect->name(), dialect.name());
   EXPECT_FALSE(recorded->expect);
   const classifier::Verdict again = classifier::judge(*recorded);
-  EXPECT_EQ(classifier_tests::told(again), classifier_tests::told(verdict));
+  EXPECT_EQ(classifier_tests::spelled(again), classifier_tests::spelled(verdict));
 }
 
 TEST(CaseLine, has_the_verdict_of_the_answer_that_it_stands_for) {
@@ -221,4 +221,4 @@ TEST(CaseLine, has_the_verdict_of_every_recorded_answer_that_no_rule_knew) {
   EXPECT_GT(unexplained, 0);
 }
 
-}  // namespace
+}  // namespace fingerprint_test

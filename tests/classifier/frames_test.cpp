@@ -21,7 +21,7 @@
 #include "classifier/sse.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace frames_test {
 
 using classifier::Dialect;
 using classifier::EventSplitter;
@@ -29,7 +29,7 @@ using classifier::Framing;
 using classifier::Headers;
 using classifier::StreamReader;
 using classifier::Transport;
-using classifier_tests::told;
+using classifier_tests::spelled;
 using Json = nlohmann::json;
 using Kind = EventSplitter::Kind;
 
@@ -261,8 +261,8 @@ TEST(FrameStream, is_read_as_it_is) {
     }
     EXPECT_TRUE(reader->terminal() && reader->complete());
     EXPECT_EQ(reader->tail(), stream.frames.back()) << "the ledger hears of the end first";
-    EXPECT_EQ(told(reader->finish(std::nullopt)), "none");
-    EXPECT_EQ(told(reader->usage()), stream.usage);
+    EXPECT_EQ(spelled(reader->finish(std::nullopt)), "none");
+    EXPECT_EQ(spelled(reader->usage()), stream.usage);
     EXPECT_EQ(passed(*reader), joined(stream.frames));
   }
   const auto reader = reader_for(kConversePath);
@@ -285,8 +285,8 @@ TEST(FrameStream, any_split_of_the_bytes_gives_the_same) {
         reader->feed(bytes);
         left.remove_prefix(taken);
       }
-      ASSERT_EQ(told(reader->finish(std::nullopt)), "none");
-      ASSERT_EQ(told(reader->usage()), stream.usage);
+      ASSERT_EQ(spelled(reader->finish(std::nullopt)), "none");
+      ASSERT_EQ(spelled(reader->usage()), stream.usage);
       ASSERT_EQ(reader->tail(), stream.frames.back());
       ASSERT_EQ(passed(*reader), all);
       ASSERT_EQ(reader->events(), stream.frames.size());
@@ -305,7 +305,7 @@ TEST(FrameStream, a_cut_anywhere_leaves_whole_frames_and_is_never_taken_for_an_e
         SCOPED_TRACE(std::string{stream.path} + " cut at " + std::to_string(length) + (clean ? " cleanly" : ""));
         const auto reader = reader_for(stream.path);
         reader->feed(std::string_view{all}.substr(0, length));
-        const std::string verdict = told(reader->finish(clean ? std::nullopt : std::optional{Transport::Reset}));
+        const std::string verdict = spelled(reader->finish(clean ? std::nullopt : std::optional{Transport::Reset}));
         ASSERT_EQ(verdict, said ? "none" : clean ? "malformed_response retryable" : "network retryable");
         ASSERT_EQ(passed(*reader), joined(stream.frames, whole));
         ASSERT_TRUE(reader->between_events()) << "an exception of ours may follow";
@@ -329,7 +329,7 @@ TEST(FrameStream, a_wrong_byte_anywhere_is_seen_and_nothing_from_there_on_is_pas
         const auto reader = reader_for(stream.path);
         reader->feed(wrong);
         ASSERT_FALSE(reader->complete());
-        ASSERT_EQ(told(reader->finish(std::nullopt)), "malformed_response retryable");
+        ASSERT_EQ(spelled(reader->finish(std::nullopt)), "malformed_response retryable");
         ASSERT_EQ(passed(*reader), joined(stream.frames, index));
         ASSERT_TRUE(reader->between_events());
         ASSERT_EQ(reader->held_bytes(), passed(*reader).size());
@@ -342,7 +342,7 @@ TEST(FrameStream, what_follows_the_end_no_longer_matters) {
   const auto reader = reader_for(kConversePath);
   reader->feed(joined(kConverse) + "junk that is no frame");
   EXPECT_TRUE(reader->complete());
-  EXPECT_EQ(told(reader->finish(Transport::Reset)), "none");
+  EXPECT_EQ(spelled(reader->finish(Transport::Reset)), "none");
   EXPECT_EQ(passed(*reader), joined(kConverse));
 }
 
@@ -385,7 +385,7 @@ TEST(FrameStream, bytes_of_any_kind_do_no_harm) {
         reader->feed(piece);
         left.remove_prefix(taken);
       }
-      const std::string verdict = told(reader->finish(std::nullopt));
+      const std::string verdict = spelled(reader->finish(std::nullopt));
       ASSERT_TRUE(bytes.starts_with(passed(*reader))) << "seed " << seed;
       if (!framed && seed % 2 != 0) {
         ASSERT_EQ(verdict, "malformed_response retryable") << "seed " << seed;
@@ -466,13 +466,13 @@ TEST(FrameStream, an_exception_is_judged_as_if_it_had_come_alone) {
       const auto reader = reader_for(c.path);
       reader->feed(joined(frames, before) + c.frame);
       ASSERT_TRUE(reader->error());
-      EXPECT_EQ(told(*reader->error()), c.verdict);
+      EXPECT_EQ(spelled(*reader->error()), c.verdict);
       EXPECT_EQ(reader->error_status(), c.status);
       EXPECT_EQ(reader->error_body(), c.body);
       EXPECT_EQ(reader->tail(), c.frame);
       EXPECT_TRUE(reader->terminal());
       EXPECT_FALSE(reader->complete());
-      EXPECT_EQ(told(reader->finish(std::nullopt)), c.verdict);
+      EXPECT_EQ(spelled(reader->finish(std::nullopt)), c.verdict);
     }
   }
 }
@@ -485,16 +485,16 @@ TEST(FrameStream, that_a_guardrail_ended_is_a_refusal_and_one_that_broke_off_beh
                  event("metadata", R"({"usage":{"inputTokens":5,"outputTokens":2}})"));
     EXPECT_TRUE(reader->complete()) << reason;
     const classifier::Verdict verdict = reader->finish(std::nullopt);
-    EXPECT_EQ(told(verdict), "content_policy final") << reason;
+    EXPECT_EQ(spelled(verdict), "content_policy final") << reason;
     EXPECT_TRUE(verdict.is_answer) << reason;
   }
   const std::string said = chunk(R"({"generation":"No.","amazon-bedrock-guardrailAction":"INTERVENED"})");
   const auto whole = reader_for(kInvokePath);
   whole->feed(said + chunk(R"({"generation":"","stop_reason":"stop"})"));
-  EXPECT_EQ(told(whole->finish(std::nullopt)), "content_policy final");
+  EXPECT_EQ(spelled(whole->finish(std::nullopt)), "content_policy final");
   const auto cut = reader_for(kInvokePath);
   cut->feed(said);
-  EXPECT_EQ(told(cut->finish(classifier::Transport::Reset)), "network retryable");
+  EXPECT_EQ(spelled(cut->finish(classifier::Transport::Reset)), "network retryable");
 }
 
 TEST(FrameStream, of_other_models_ends_with_bedrocks_own_counts) {
@@ -537,8 +537,8 @@ TEST(FrameStream, of_other_models_ends_with_bedrocks_own_counts) {
     }
     EXPECT_TRUE(reader->content());
     EXPECT_TRUE(reader->complete());
-    EXPECT_EQ(told(reader->finish(std::nullopt)), "none");
-    EXPECT_EQ(told(reader->usage()), c.usage);
+    EXPECT_EQ(spelled(reader->finish(std::nullopt)), "none");
+    EXPECT_EQ(spelled(reader->usage()), c.usage);
   }
 }
 
@@ -569,7 +569,7 @@ TEST(OwnFrames, are_read_back_as_what_they_are) {
   const auto reader = bedrock().stream_reader(endpoint, {.stream = true}, {}, false);
   reader->feed(bedrock().error_event(endpoint, error));
   ASSERT_TRUE(reader->error());
-  EXPECT_EQ(told(*reader->error()), "rate_limited retryable");
+  EXPECT_EQ(spelled(*reader->error()), "rate_limited retryable");
   EXPECT_EQ(reader->error_status(), 429);
 }
 
@@ -585,4 +585,4 @@ TEST(Base64, reads_what_was_written_and_passes_over_the_rest) {
   EXPECT_EQ(classifier::from_base64(""), "");
 }
 
-}  // namespace
+}  // namespace frames_test

@@ -30,7 +30,7 @@ inline std::string padded(std::string_view text) {
 }
 
 /// "rate_limited retryable 2500 ms".
-inline std::string told(const classifier::Verdict& verdict) {
+inline std::string spelled(const classifier::Verdict& verdict) {
   std::string out{name_of(verdict.cls)};
   if (verdict.cls == classifier::Class::None) return out;
   out += verdict.retryable ? " retryable" : " final";
@@ -39,7 +39,7 @@ inline std::string told(const classifier::Verdict& verdict) {
 }
 
 /// "gpt-4o 14 0 0 0 9 0 stop": model, the six counts in the order of TokenCounts, finish.
-inline std::string told(const classifier::Usage& usage) {
+inline std::string spelled(const classifier::Usage& usage) {
   std::string out = usage.model;
   if (usage.tokens) {
     const classifier::TokenCounts& t = *usage.tokens;

@@ -13,7 +13,7 @@
 #include "classifier/inflate.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace judge_test {
 
 using classifier::Dialect;
 using classifier::Headers;
@@ -24,7 +24,7 @@ using classifier_tests::deflated;
 using classifier_tests::kGzip;
 using classifier_tests::kRawDeflate;
 using classifier_tests::kZlib;
-using classifier_tests::told;
+using classifier_tests::spelled;
 
 constexpr std::string_view kChat = "/v1/chat/completions";
 
@@ -37,7 +37,7 @@ Verdict judge(std::string_view dialect, std::string_view path, int status, std::
 }
 
 std::string chat(int status, std::string_view body, Headers headers = {}) {
-  return told(judge("openai", kChat, status, body, std::move(headers)));
+  return spelled(judge("openai", kChat, status, body, std::move(headers)));
 }
 
 TEST(Judge, an_error_is_found_in_every_form) {
@@ -151,29 +151,29 @@ TEST(Judge, each_dialect_has_codes_and_words_of_its_own) {
       {"openai", kChat, 498, R"({"error":{"code":"capacity_exceeded"}})", "overloaded retryable"},
   };
   for (const auto& c : kCases) {
-    EXPECT_EQ(told(judge(c.dialect, c.path, c.status, c.body)), c.want)
+    EXPECT_EQ(spelled(judge(c.dialect, c.path, c.status, c.body)), c.want)
         << c.dialect << ' ' << c.path << ' ' << c.body;
   }
 }
 
 TEST(Judge, a_stream_under_a_head_that_lies_is_still_read_as_one) {
   const Headers json = {{"content-type", "application/json"}};
-  EXPECT_EQ(told(judge("openai", kChat, 200, "data: {\"error\":{\"code\":529}}\n\n", json)), "overloaded retryable");
-  EXPECT_EQ(told(judge("openai", kChat, 200, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", json)), "none");
-  EXPECT_EQ(told(judge("openai", "/v1/audio/transcriptions", 200, "data: what we speak of\n", json)), "none");
-  EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":true}\n", json)), "none");
-  EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":false}\n", json)),
+  EXPECT_EQ(spelled(judge("openai", kChat, 200, "data: {\"error\":{\"code\":529}}\n\n", json)), "overloaded retryable");
+  EXPECT_EQ(spelled(judge("openai", kChat, 200, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", json)), "none");
+  EXPECT_EQ(spelled(judge("openai", "/v1/audio/transcriptions", 200, "data: what we speak of\n", json)), "none");
+  EXPECT_EQ(spelled(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":true}\n", json)), "none");
+  EXPECT_EQ(spelled(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":false}\n", json)),
             "malformed_response retryable");
-  EXPECT_EQ(told(judge("ollama", "/api/chat", 200, "{\n \"done\": true, \"message\":\n{}\n}", json)), "none");
+  EXPECT_EQ(spelled(judge("ollama", "/api/chat", 200, "{\n \"done\": true, \"message\":\n{}\n}", json)), "none");
 }
 
 TEST(Judge, an_array_of_chunks_is_an_answer) {
   const std::string_view path = "/v1beta/models/m:streamGenerateContent";
-  EXPECT_EQ(told(judge("gemini", path, 200, R"([{"candidates":[{"finishReason":"STOP"}]},{"usageMetadata":{}}])")),
+  EXPECT_EQ(spelled(judge("gemini", path, 200, R"([{"candidates":[{"finishReason":"STOP"}]},{"usageMetadata":{}}])")),
             "none");
-  EXPECT_EQ(told(judge("gemini", path, 200, R"([{"candidates":[]},{"error":{"code":503,"message":"m"}}])")),
+  EXPECT_EQ(spelled(judge("gemini", path, 200, R"([{"candidates":[]},{"error":{"code":503,"message":"m"}}])")),
             "overloaded retryable");
-  EXPECT_EQ(told(judge("gemini", path, 200, R"([{"candidates":[{"finishReason":"STOP"}]})")),
+  EXPECT_EQ(spelled(judge("gemini", path, 200, R"([{"candidates":[{"finishReason":"STOP"}]})")),
             "malformed_response retryable");
 }
 
@@ -227,7 +227,7 @@ TEST(Judge, generated_content_makes_no_verdict) {
        R"({"candidates":[{"content":{"parts":[{"functionCall":{"args":{"error":{"code":503},"promptFeedback":{"blockReason":"X"}}}}]},"finishReason":"STOP"}]})"},
   };
   for (const auto& answer : kAnswers)
-    EXPECT_EQ(told(judge(answer.dialect, answer.path, 200, answer.body)), "none") << answer.body;
+    EXPECT_EQ(spelled(judge(answer.dialect, answer.path, 200, answer.body)), "none") << answer.body;
 }
 
 TEST(Judge, a_200_that_is_no_answer_is_malformed) {
@@ -246,31 +246,31 @@ TEST(Judge, a_200_that_is_no_answer_is_malformed) {
   EXPECT_EQ(chat(200, "<!DOCTYPE html><html>"), "malformed_response final");
   EXPECT_EQ(chat(200, " \n<html>"), "malformed_response final");
   EXPECT_EQ(chat(204, ""), "malformed_response retryable");
-  EXPECT_EQ(told(judge("gemini", "/v1beta/models/m:generateContent", 200, R"([{"candidates":[]},)")),
+  EXPECT_EQ(spelled(judge("gemini", "/v1beta/models/m:generateContent", 200, R"([{"candidates":[]},)")),
             "malformed_response retryable");
 }
 
 TEST(Judge, what_it_has_only_the_beginning_of_is_not_malformed) {
-  EXPECT_EQ(told(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, {}, true)), "none");
-  EXPECT_EQ(told(judge("openai", kChat, 429, R"({"error":{"code":"insuff)", {}, {}, true)), "rate_limited retryable");
+  EXPECT_EQ(spelled(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, {}, true)), "none");
+  EXPECT_EQ(spelled(judge("openai", kChat, 429, R"({"error":{"code":"insuff)", {}, {}, true)), "rate_limited retryable");
 }
 
 TEST(Judge, a_broken_connection_is_one_unless_the_status_had_said_more) {
-  EXPECT_EQ(told(judge("openai", kChat, 0, "", {}, Transport::Dns)), "network retryable");
-  EXPECT_EQ(told(judge("openai", kChat, 0, "", {}, Transport::Tls)), "network final");
-  EXPECT_EQ(told(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, Transport::Timeout)),
+  EXPECT_EQ(spelled(judge("openai", kChat, 0, "", {}, Transport::Dns)), "network retryable");
+  EXPECT_EQ(spelled(judge("openai", kChat, 0, "", {}, Transport::Tls)), "network final");
+  EXPECT_EQ(spelled(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, Transport::Timeout)),
             "timeout retryable");
-  EXPECT_EQ(told(judge("openai", "/v1/files", 200, "", {}, Transport::Reset)), "network retryable");
-  EXPECT_EQ(told(judge("openai", kChat, 401, "", {}, Transport::Reset)), "auth final");
+  EXPECT_EQ(spelled(judge("openai", "/v1/files", 200, "", {}, Transport::Reset)), "network retryable");
+  EXPECT_EQ(spelled(judge("openai", kChat, 401, "", {}, Transport::Reset)), "auth final");
 }
 
 TEST(Judge, an_endpoint_that_is_not_understood_is_judged_by_status_and_error_only) {
-  EXPECT_EQ(told(judge("openai", "/v1/files", 200, "<html>")), "none");
-  EXPECT_EQ(told(judge("openai", "/v1/files", 200, R"({"error":{"code":"x"}})")), "none");
-  EXPECT_EQ(told(judge("openai", "/v1/files", 429, R"({"error":{"code":"insufficient_quota"}})")),
+  EXPECT_EQ(spelled(judge("openai", "/v1/files", 200, "<html>")), "none");
+  EXPECT_EQ(spelled(judge("openai", "/v1/files", 200, R"({"error":{"code":"x"}})")), "none");
+  EXPECT_EQ(spelled(judge("openai", "/v1/files", 429, R"({"error":{"code":"insufficient_quota"}})")),
             "quota_exhausted final");
-  EXPECT_EQ(told(judge("openai", "/v1/files", 304, "")), "none");
-  EXPECT_EQ(told(judge("openai", "/v1/audio/transcriptions", 200, "1\n00:00:00 --> hello")), "none");
+  EXPECT_EQ(spelled(judge("openai", "/v1/files", 304, "")), "none");
+  EXPECT_EQ(spelled(judge("openai", "/v1/audio/transcriptions", 200, "1\n00:00:00 --> hello")), "none");
 }
 
 TEST(Judge, a_page_is_judged_by_its_status_alone) {
@@ -419,7 +419,7 @@ TEST(Judge, more_of_what_the_three_providers_are_known_to_say) {
        R"([{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}}])",
        "rate_limited retryable"},
   };
-  for (const auto& c : kCases) EXPECT_EQ(told(judge(c.dialect, c.path, c.status, c.body)), c.want) << c.body;
+  for (const auto& c : kCases) EXPECT_EQ(spelled(judge(c.dialect, c.path, c.status, c.body)), c.want) << c.body;
 }
 
 TEST(Judge, conflicts_over_an_idempotency_key_do_not_pass) {
@@ -448,10 +448,10 @@ TEST(Judge, the_providers_code_is_told_tame) {
 TEST(Judge, a_refusal_in_an_answer_is_recorded_and_passed_on) {
   const std::string_view path = "/v1beta/models/m:generateContent";
   const Verdict blocked = judge("gemini", path, 200, R"({"promptFeedback":{"blockReason":"SAFETY"}})");
-  EXPECT_EQ(told(blocked), "content_policy final");
+  EXPECT_EQ(spelled(blocked), "content_policy final");
   EXPECT_TRUE(blocked.is_answer);
   EXPECT_FALSE(judge("openai", kChat, 400, R"({"error":{"code":"content_policy_violation"}})").is_answer);
-  EXPECT_EQ(told(judge("gemini",
+  EXPECT_EQ(spelled(judge("gemini",
                        path,
                        200,
                        R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")),
@@ -489,7 +489,7 @@ TEST(Judge, a_refusal_in_an_answer_is_recorded_and_passed_on) {
   };
   for (const auto& c : kCases) {
     const Verdict verdict = judge(c.dialect, c.path, 200, c.body);
-    EXPECT_EQ(told(verdict), c.want) << c.body;
+    EXPECT_EQ(spelled(verdict), c.want) << c.body;
     EXPECT_EQ(verdict.is_answer, c.want != "none") << c.body;
   }
 }
@@ -571,4 +571,4 @@ TEST(Judge, junk_gets_a_verdict_and_never_breaks) {
   }
 }
 
-}  // namespace
+}  // namespace judge_test

@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace classifier {
-namespace {
+namespace media_test {
 
 std::string data(std::size_t length, unsigned seed = 1) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -106,5 +106,5 @@ TEST(Media, pieces_are_counted_to_the_byte) {
   }
 }
 
-}  // namespace
+}  // namespace media_test
 }  // namespace classifier

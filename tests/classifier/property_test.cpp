@@ -18,7 +18,7 @@
 #include "classifier/json.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace property_test {
 
 using classifier::Case;
 using classifier::Class;
@@ -57,11 +57,11 @@ Json varied(const Json& json, std::mt19937& chance, int depth = 0) {
   return out;
 }
 
-std::string verdict_text(const Case& recorded) { return classifier_tests::told(classifier::judge(recorded)); }
+std::string verdict_text(const Case& recorded) { return classifier_tests::spelled(classifier::judge(recorded)); }
 
 std::string usage_text(const Case& recorded) {
   const classifier::ExpectedUsage usage = classifier::usage_of(recorded);
-  return classifier_tests::told(
+  return classifier_tests::spelled(
       classifier::Usage{.tokens = usage.tokens, .model = usage.model, .finish = usage.finish});
 }
 
@@ -202,7 +202,7 @@ TEST(Property, an_error_quoted_in_generated_content_makes_no_verdict) {
       }
       const Headers head{{"Content-Type", "application/json"}};
       const std::string body = answer.dump();
-      EXPECT_EQ(classifier_tests::told(dialect->judge(endpoint, {.status = 200, .headers = &head, .body = body})),
+      EXPECT_EQ(classifier_tests::spelled(dialect->judge(endpoint, {.status = 200, .headers = &head, .body = body})),
                 "none")
           << dialect->name() << '\n'
           << body;
@@ -221,7 +221,7 @@ TEST(Property, an_error_quoted_in_the_echo_of_a_prompt_makes_no_verdict) {
             std::string{"Invalid value: "} + quote + std::string{text} + quote + ". Use another.";
         const std::string body =
             Json{{"error", {{"message", message}, {"type", "invalid_request_error"}, {"param", "input"}}}}.dump();
-        EXPECT_EQ(classifier_tests::told(dialect->judge(endpoint, {.status = 400, .headers = &head, .body = body})),
+        EXPECT_EQ(classifier_tests::spelled(dialect->judge(endpoint, {.status = 400, .headers = &head, .body = body})),
                   "invalid_request final")
             << dialect->name() << '\n'
             << body;
@@ -265,4 +265,4 @@ TEST(Property, parts_of_usage_are_never_negative_nor_more_than_their_total) {
   }
 }
 
-}  // namespace
+}  // namespace property_test

@@ -16,7 +16,7 @@
 #include "classifier/json.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace rename_test {
 
 using classifier::Dialect;
 using classifier_tests::padded;
@@ -355,4 +355,4 @@ TEST(Rename, never_edits_a_broken_body) {
   EXPECT_GT(whole, 1'000);
 }
 
-}  // namespace
+}  // namespace rename_test

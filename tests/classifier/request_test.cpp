@@ -15,7 +15,7 @@
 #include "classifier/dialect.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace request_test {
 
 using classifier::Dialect;
 using classifier::Edit;
@@ -335,4 +335,4 @@ TEST(AskForUsage, means_the_same_otherwise_whatever_the_body) {
   EXPECT_GT(bodies, 3'000);
 }
 
-}  // namespace
+}  // namespace request_test

@@ -10,7 +10,7 @@
 
 #include "classifier/retry_after.h"
 
-namespace {
+namespace retry_after_test {
 
 using namespace std::chrono_literals;
 using classifier::Headers;
@@ -244,4 +244,4 @@ TEST(RetryAfter, keeps_of_a_head_what_hints_are_made_of) {
   EXPECT_EQ(classifier::retry_after({.headers = &kept}), Wait{3s});
 }
 
-}  // namespace
+}  // namespace retry_after_test

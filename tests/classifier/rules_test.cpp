@@ -8,7 +8,7 @@
 #include "classifier/error_reader.h"
 #include "classifier/rules.h"
 
-namespace {
+namespace rules_test {
 
 using classifier::has_text;
 using classifier::letters_of;
@@ -67,4 +67,4 @@ TEST(Retryable, follows_the_class_and_some_classes_never_are) {
   }
 }
 
-}  // namespace
+}  // namespace rules_test

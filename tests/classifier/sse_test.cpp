@@ -10,7 +10,7 @@
 
 #include "classifier/sse.h"
 
-namespace {
+namespace sse_test {
 
 using classifier::EventSplitter;
 using classifier::Framing;
@@ -187,4 +187,4 @@ TEST(ReadEvent, takes_name_and_data_as_the_format_says) {
   }
 }
 
-}  // namespace
+}  // namespace sse_test

@@ -18,14 +18,14 @@
 #include "classifier/dialect.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace stream_test {
 
 using classifier::Dialect;
 using classifier::Headers;
 using classifier::StreamReader;
 using classifier::Transport;
 using classifier_tests::fixture;
-using classifier_tests::told;
+using classifier_tests::spelled;
 
 struct Recording {
   std::string_view file;
@@ -214,11 +214,11 @@ Seen feed(StreamReader& reader, const std::vector<std::string_view>& pieces, std
     reader.feed(bytes);
     seen.forward += std::exchange(reader.forward(), {});
   }
-  seen.verdict = told(reader.finish(transport));
+  seen.verdict = spelled(reader.finish(transport));
   seen.forward += reader.forward();
   seen.tail = reader.tail();
   seen.passed = seen.forward + seen.tail;
-  seen.usage = told(reader.usage());
+  seen.usage = spelled(reader.usage());
   seen.error_body = reader.error_body();
   seen.error_status = reader.error_status();
   seen.content = reader.content();
@@ -250,11 +250,11 @@ TEST(Stream, recordings_are_read_as_they_are) {
       reader->feed({&byte, 1});
       if (reader->content() && content_at == 0) content_at = reader->events();
     }
-    const std::string verdict = told(reader->finish(std::nullopt));
+    const std::string verdict = spelled(reader->finish(std::nullopt));
     EXPECT_EQ(verdict, recording.verdict);
     EXPECT_EQ(content_at, recording.content_at);
     EXPECT_EQ(reader->terminal(), recording.terminal);
-    EXPECT_EQ(told(reader->usage()), recording.usage);
+    EXPECT_EQ(spelled(reader->usage()), recording.usage);
   }
 }
 
@@ -427,7 +427,7 @@ TEST(Stream, the_heads_own_hint_serves_an_error_inside_it) {
     reader = dialect.stream_reader(dialect.endpoint("POST", kChat), {.stream = true}, head, false);
   }
   reader->feed(fixture("openai/chat_error_first.sse"));
-  EXPECT_EQ(told(reader->finish(std::nullopt)), "server_error final");
+  EXPECT_EQ(spelled(reader->finish(std::nullopt)), "server_error final");
 }
 
 TEST(Stream, generated_text_that_quotes_an_error_is_content) {
@@ -495,7 +495,7 @@ TEST(Stream, an_end_marker_behind_no_event_is_no_answer_and_promises_nothing) {
     const auto reader = reader_for(c.file, c.path);
     reader->feed(c.bytes);
     EXPECT_FALSE(reader->content() || reader->terminal() || reader->complete() || reader->error());
-    EXPECT_EQ(told(reader->finish(std::nullopt)), kCut);
+    EXPECT_EQ(spelled(reader->finish(std::nullopt)), kCut);
     EXPECT_FALSE(reader->complete());
   }
 }
@@ -569,7 +569,7 @@ TEST(Stream, an_error_inside_a_choice_or_a_response_becomes_one_that_the_sdk_can
   }
   const auto silent = reader_for("openai/", kResponses);
   silent->feed("data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":null}}\n\n");
-  EXPECT_EQ(told(silent->finish(std::nullopt)), "server_error retryable");
+  EXPECT_EQ(spelled(silent->finish(std::nullopt)), "server_error retryable");
   ASSERT_TRUE(silent->error());
   EXPECT_TRUE(nlohmann::json::parse(silent->error_body())["error"]["message"].is_string());
 }
@@ -623,21 +623,21 @@ TEST(Stream, a_failure_without_its_cause_waits_for_the_event_that_names_it) {
     reader->feed(c.cause);
     EXPECT_EQ(reader->failing(), c.cause.empty());
     EXPECT_FALSE(reader->complete());
-    EXPECT_EQ(told(reader->finish(std::nullopt)), c.want);
+    EXPECT_EQ(spelled(reader->finish(std::nullopt)), c.want);
     ASSERT_TRUE(reader->error());
-    EXPECT_EQ(told(*reader->error()), c.want);
+    EXPECT_EQ(spelled(*reader->error()), c.want);
     EXPECT_FALSE(reader->failing());
     EXPECT_EQ(reader->forward(), "");
     EXPECT_EQ(reader->tail(), std::string{c.failed} + std::string{c.cause});
   }
   const auto cut = reader_for("openai/", kResponses);
   cut->feed(kFailed);
-  EXPECT_EQ(told(cut->finish(Transport::Reset)), "server_error retryable") << "it had failed before it broke off";
+  EXPECT_EQ(spelled(cut->finish(Transport::Reset)), "server_error retryable") << "it had failed before it broke off";
   const auto told_twice = reader_for("openai/", kResponses);
   told_twice->feed("data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"invalid_prompt\"}}}\n\n");
   ASSERT_TRUE(told_twice->error()) << "which waits for nothing";
   told_twice->feed("data: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"m\"}\n\n");
-  EXPECT_EQ(told(told_twice->finish(std::nullopt)), "content_policy final");
+  EXPECT_EQ(spelled(told_twice->finish(std::nullopt)), "content_policy final");
 }
 
 TEST(Stream, an_event_that_is_called_error_is_one_whatever_its_data_are) {
@@ -669,11 +669,11 @@ TEST(Stream, lines_end_with_their_newline_and_the_last_one_also_without) {
   EXPECT_EQ(reader->held_bytes(), 4U);
   reader->feed("ne\":true}");
   EXPECT_FALSE(reader->terminal());
-  EXPECT_EQ(told(reader->finish(std::nullopt)), "none");
+  EXPECT_EQ(spelled(reader->finish(std::nullopt)), "none");
   EXPECT_EQ(reader->tail(), "{\"done\":true}");
   const auto cut = reader_for("ollama/.ndjson", kOllama);
   cut->feed("{\"message\":{\"content\":\"a\"},\"done\":false}\n{\"done\":true}");
-  EXPECT_EQ(told(cut->finish(Transport::Reset)), "network retryable");
+  EXPECT_EQ(spelled(cut->finish(Transport::Reset)), "network retryable");
   EXPECT_EQ(cut->tail(), "");
 }
 
@@ -699,10 +699,10 @@ TEST(Stream, an_event_beyond_eight_mebibytes_goes_on_in_pieces_and_memory_stays_
     passed += std::exchange(reader->forward(), {});
     held_max = std::max(held_max, reader->held_bytes());
   }
-  EXPECT_EQ(told(reader->finish(std::nullopt)), "none");
+  EXPECT_EQ(spelled(reader->finish(std::nullopt)), "none");
   EXPECT_TRUE(passed.starts_with(big)) << "an event that was not read cannot be hidden";
   EXPECT_LT(held_max, (std::size_t{8} << 20U) + 70'000);
-  EXPECT_EQ(told(reader->usage()), "gpt-4o-2024-08-06 14 0 0 0 9 0 stop");
+  EXPECT_EQ(spelled(reader->usage()), "gpt-4o-2024-08-06 14 0 0 0 9 0 stop");
 }
 
 TEST(Stream, junk_is_passed_on_and_never_breaks_the_reader) {
@@ -775,4 +775,4 @@ TEST(Stream, is_one_by_its_content_type_or_by_what_was_asked) {
       cohere.endpoint("POST", kCohere1), {.stream = true}, {{"content-type", "application/stream+json"}}));
 }
 
-}  // namespace
+}  // namespace stream_test

@@ -11,11 +11,11 @@
 #include "classifier/reported.h"
 #include "tests/classifier/help.h"
 
-namespace {
+namespace usage_test {
 
 using classifier::Reported;
 using classifier::TokenCounts;
-using classifier_tests::told;
+using classifier_tests::spelled;
 
 TEST(SettleOpenAi, total_tells_what_stands_outside) {
   const struct {
@@ -102,7 +102,7 @@ TEST(Settle, parts_never_exceed_their_whole) {
 std::string usage_of(std::string_view dialect, std::string_view path, std::string_view body) {
   const classifier::Dialect& d = *classifier::find_dialect(dialect);
   const classifier::Headers json = {{"content-type", "application/json"}};
-  return told(d.read(d.endpoint("POST", path), {.status = 200, .headers = &json, .body = body}).usage);
+  return spelled(d.read(d.endpoint("POST", path), {.status = 200, .headers = &json, .body = body}).usage);
 }
 
 TEST(ReadUsage, unknown_is_not_zero_and_junk_is_unknown) {
@@ -456,4 +456,4 @@ TEST(ReadUsage, llama_cpp_and_mistral_on_bedrock_have_words_of_their_own) {
       "stop");
 }
 
-}  // namespace
+}  // namespace usage_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace alerts_test {
 
 using namespace std::chrono_literals;
 
@@ -218,4 +218,4 @@ TEST_F(Alerts, take_no_word_of_a_contract_for_more_than_text) {
   EXPECT_EQ(promtool("test rules", file("cases.yaml", cases)), "") << text;
 }
 
-}  // namespace
+}  // namespace alerts_test

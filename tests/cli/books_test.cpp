@@ -24,7 +24,7 @@
 #include "tests/ledger/store_support.h"
 #include "tests/support/raw_peer.h"
 
-namespace {
+namespace books_test {
 
 using namespace store_test;
 using nlohmann::json;
@@ -413,4 +413,4 @@ TEST(OfRunning, a_key_that_is_worked_on_is_not_forgotten) {
   EXPECT_EQ(done.out, "forgotten: 2\n");
 }
 
-}  // namespace
+}  // namespace books_test

@@ -18,7 +18,7 @@
 #include "gateway/config_print.h"
 #include "tests/support/raw_peer.h"
 
-namespace {
+namespace command_test {
 
 using nlohmann::json;
 
@@ -493,4 +493,4 @@ TEST(Unknown, says_why_it_gets_no_answer) {
   }
 }
 
-}  // namespace
+}  // namespace command_test

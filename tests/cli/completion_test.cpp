@@ -8,7 +8,7 @@
 
 #include "cli/man.h"
 
-namespace {
+namespace completion_test {
 
 TEST(Completion, knows_the_words_of_every_option_that_takes_one_of_a_few) {
   std::set<std::string> found;
@@ -59,4 +59,4 @@ TEST(ManualPage, has_every_exit_code_and_every_option) {
   }
 }
 
-}  // namespace
+}  // namespace completion_test

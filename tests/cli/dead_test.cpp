@@ -20,7 +20,7 @@
 #include "cli/dead_replay.h"
 #include "tests/support/raw_peer.h"
 
-namespace {
+namespace dead_test {
 
 using nlohmann::json;
 using namespace std::chrono_literals;
@@ -731,4 +731,4 @@ TEST(Dead, more_than_a_head_can_hold_is_not_asked) {
   EXPECT_TRUE(fake.asked().empty());
 }
 
-}  // namespace
+}  // namespace dead_test

@@ -13,7 +13,7 @@
 
 #include "gateway/config_yaml.h"
 
-namespace {
+namespace inject_test {
 
 using cli::Injected;
 using cli::InjectWishes;
@@ -338,4 +338,4 @@ TEST(Inject, says_what_is_wrong_and_writes_nothing_then) {
   }
 }
 
-}  // namespace
+}  // namespace inject_test

@@ -10,7 +10,7 @@
 #include "gateway/config.h"
 #include "gateway/issued_key.h"
 
-namespace {
+namespace keys_test {
 
 struct Said {
   int code = -1;
@@ -64,4 +64,4 @@ TEST(KeysIssue, wants_a_tenant_s_name) {
   EXPECT_NE(bad.err.find("\"A B\" is no tenant's name"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace keys_test

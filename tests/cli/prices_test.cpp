@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace prices_test {
 
 using nlohmann::json;
 
@@ -198,4 +198,4 @@ TEST_F(Prices, of_LiteLLM_are_checked_entry_by_entry) {
   EXPECT_EQ(shown["price"]["table"]["name"], kExcerpt);
 }
 
-}  // namespace
+}  // namespace prices_test

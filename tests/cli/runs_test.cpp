@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "tests/support/raw_peer.h"
 
-namespace {
+namespace runs_test {
 
 using nlohmann::json;
 
@@ -164,4 +164,4 @@ TEST(RunsCommands, what_cannot_be_meant_is_not_asked_and_what_is_no_callgate_is_
   }
 }
 
-}  // namespace
+}  // namespace runs_test

@@ -13,7 +13,7 @@
 
 #include "tests/support/harness.h"
 
-namespace {
+namespace abort_test {
 
 using namespace std::chrono_literals;
 using support::RawClient;
@@ -117,4 +117,4 @@ TEST(Abort, leaves_nothing_behind) {
   EXPECT_EQ(callgate.stop(), 0);
 }
 
-}  // namespace
+}  // namespace abort_test

@@ -9,7 +9,7 @@
 
 #include "tests/support/harness.h"
 
-namespace {
+namespace cut_test {
 
 using Json = nlohmann::json;
 using support::Response;
@@ -153,4 +153,4 @@ TEST(Cut, a_cut_answer_is_never_a_silent_success) {
   }
 }
 
-}  // namespace
+}  // namespace cut_test

@@ -17,7 +17,7 @@
 
 #include "tests/support/house.h"
 
-namespace {
+namespace dead_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -463,4 +463,4 @@ TEST(Dead, bad_questions_are_told_what_is_wrong) {
   EXPECT_EQ(http_get(lives.callgate->admin_url() + "/v1/dead/discard").status, 405);
 }
 
-}  // namespace
+}  // namespace dead_test

@@ -10,7 +10,7 @@
 
 #include "tests/support/harness.h"
 
-namespace {
+namespace doctor_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -208,4 +208,4 @@ TEST_F(Doctor, ends_by_what_it_has_found) {
   EXPECT_NE(text.find("\n                mend: make /nowhere"), std::string::npos) << text;
 }
 
-}  // namespace
+}  // namespace doctor_test

@@ -13,7 +13,7 @@
 
 #include "tests/support/harness.h"
 
-namespace {
+namespace fake_provider_test {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -897,4 +897,4 @@ TEST(FakeProvider, says_what_is_wrong_with_its_options) {
   }
 }
 
-}  // namespace
+}  // namespace fake_provider_test

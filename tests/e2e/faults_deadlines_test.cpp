@@ -11,7 +11,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace faults_deadlines_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -300,4 +300,4 @@ TEST(Clocks, odd_timeouts_of_sdks_are_passed_on_and_bound_nothing) {
   }
 }
 
-}  // namespace
+}  // namespace faults_deadlines_test

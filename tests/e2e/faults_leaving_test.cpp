@@ -15,7 +15,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace faults_leaving_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -275,4 +275,4 @@ TEST(Faults, F45_an_application_that_still_calls_while_it_is_stopped_is_served) 
   EXPECT_EQ(house.callgate.process().wait(3s), 0) << "and then it does not keep its pod from ending";
 }
 
-}  // namespace
+}  // namespace faults_leaving_test

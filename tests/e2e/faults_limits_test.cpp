@@ -14,7 +14,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace faults_limits_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -302,4 +302,4 @@ TEST(Faults, F44_liveness_does_not_queue_behind_the_work) {
   EXPECT_EQ(http_get(house.callgate.health_url() + "/readyz").status, 200);
 }
 
-}  // namespace
+}  // namespace faults_limits_test

@@ -14,7 +14,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace faults_retries_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -421,4 +421,4 @@ TEST(Faults, F10_every_refusal_that_time_will_cure_says_when) {
   EXPECT_EQ(running.read_response().status, 200);
 }
 
-}  // namespace
+}  // namespace faults_retries_test

@@ -14,7 +14,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace faults_security_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -287,4 +287,4 @@ TEST(Faults, F39_equal_requests_are_executions_of_their_own) {
   EXPECT_EQ(house.scrape().find("Bearer"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace faults_security_test

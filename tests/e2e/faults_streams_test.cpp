@@ -13,7 +13,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace faults_streams_test {
 
 using Json = nlohmann::json;
 using support::FakeProvider;
@@ -336,4 +336,4 @@ TEST(Faults, F19_what_a_provider_packs_unasked_stays_as_it_is) {
   EXPECT_TRUE(stream.body.starts_with("\x1f\x8b"));
 }
 
-}  // namespace
+}  // namespace faults_streams_test

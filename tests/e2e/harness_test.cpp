@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace {
+namespace harness_test {
 
 using namespace std::chrono_literals;
 using support::Failed;
@@ -115,4 +115,4 @@ TEST(Harness, removes_its_directories) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-}  // namespace
+}  // namespace harness_test

@@ -10,7 +10,7 @@
 
 #include "tests/support/house.h"
 
-namespace {
+namespace keep_alive_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -56,4 +56,4 @@ TEST(KeepAlive, two_hundred_calls_are_answered_and_executed_once_whatever_the_pr
   EXPECT_GE(repeated, refused / 2) << "but for what libcurl knows was never sent";
 }
 
-}  // namespace
+}  // namespace keep_alive_test

@@ -17,7 +17,7 @@
 
 #include "tests/support/harness.h"
 
-namespace {
+namespace kill_test {
 
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
@@ -384,4 +384,4 @@ TEST(KillAt, a_release_cannot_be_told_to_die) {
 }
 #endif
 
-}  // namespace
+}  // namespace kill_test

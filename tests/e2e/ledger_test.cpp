@@ -18,7 +18,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace ledger_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -390,4 +390,4 @@ TEST(Events, odd_questions_are_refused_with_what_would_be_right) {
     EXPECT_EQ(ask("GET", query).status, 410) << query << " is of another file";
 }
 
-}  // namespace
+}  // namespace ledger_test

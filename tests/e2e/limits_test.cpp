@@ -12,7 +12,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace limits_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -313,4 +313,4 @@ TEST(Limits, a_full_queue_turns_away_the_youngest_of_the_longest_in_the_lowest_l
   EXPECT_TRUE(eventually([&] { return house.figure("callgate_refusals_total", "limit=\"queue_total\"") == 1; }));
 }
 
-}  // namespace
+}  // namespace limits_test

@@ -12,7 +12,7 @@
 
 #include "tests/support/house.h"
 
-namespace {
+namespace once_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -335,4 +335,4 @@ TEST(OnceE2e, queue_labels_and_key_stand_in_the_log_and_bad_ones_are_refused) {
   EXPECT_EQ(house.requests(), 1);
 }
 
-}  // namespace
+}  // namespace once_test

@@ -22,7 +22,7 @@
 #include "tests/support/harness.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace reload_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -975,4 +975,4 @@ TEST(Reload, under_load_cuts_nothing_and_fails_no_call) {
   std::getenv("RELOAD_SOAK") ? keep_reloading({.streams = 50, .time = 60s, .between = 200ms}) : keep_reloading({});
 }
 
-}  // namespace
+}  // namespace reload_test

@@ -19,7 +19,7 @@
 
 #include "tests/support/house.h"
 
-namespace {
+namespace runs_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -1070,4 +1070,4 @@ TEST(Runs, F47_every_accepted_id_ends_once_whatever_is_killed) {
   EXPECT_EQ(lives.number("SELECT count(*) - count(DISTINCT key) FROM runs"), 0);
 }
 
-}  // namespace
+}  // namespace runs_test

@@ -14,7 +14,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace shutdown_test {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -272,4 +272,4 @@ TEST(Linger, a_second_signal_ends_it) {
   EXPECT_EQ(house.callgate.process().wait(3s), 0);
 }
 
-}  // namespace
+}  // namespace shutdown_test

@@ -12,7 +12,7 @@
 
 #include "tests/support/house.h"
 
-namespace {
+namespace standalone_test {
 
 using nlohmann::json;
 using support::Callgate;
@@ -118,4 +118,4 @@ TEST(Standalone, a_worker_that_dies_in_the_middle_leaves_its_call_to_the_other_o
   EXPECT_EQ(house.requests(), 1);
 }
 
-}  // namespace
+}  // namespace standalone_test

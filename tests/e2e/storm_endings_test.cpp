@@ -11,7 +11,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace storm_endings_test {
 
 using Json = nlohmann::json;
 using support::chat_saying;
@@ -155,4 +155,4 @@ TEST(Breaker, a_trial_given_up_in_the_queue_leaves_its_place_to_the_next) {
   EXPECT_EQ(house.requests() - before, 2) << "who left was never sent";
 }
 
-}  // namespace
+}  // namespace storm_endings_test

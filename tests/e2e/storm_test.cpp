@@ -14,7 +14,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace storm_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -466,4 +466,4 @@ TEST(Explain, a_call_can_be_told_attempt_by_attempt) {
   EXPECT_EQ(support::http_get(houses.callgate->admin_url() + "/v1/calls/nobody").status, 404);
 }
 
-}  // namespace
+}  // namespace storm_test

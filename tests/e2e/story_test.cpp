@@ -12,7 +12,7 @@
 
 #include "tests/support/harness.h"
 
-namespace {
+namespace story_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -315,4 +315,4 @@ TEST(EndToEnd, health_tells_living_ready_and_draining_apart) {
   EXPECT_EQ(support::http_get(house.callgate.health_url() + "/openai/v1/models").status, 404);
 }
 
-}  // namespace
+}  // namespace story_test

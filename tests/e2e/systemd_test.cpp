@@ -15,7 +15,7 @@
 #include "tests/support/harness.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace systemd_test {
 
 using support::Callgate;
 using support::eventually;
@@ -131,4 +131,4 @@ TEST(ServiceManager, that_asked_for_no_watchdog_gets_no_food) {
   EXPECT_FALSE(manager.has("WATCHDOG=1"));
 }
 
-}  // namespace
+}  // namespace systemd_test

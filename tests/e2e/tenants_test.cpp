@@ -9,7 +9,7 @@
 
 #include "tests/support/house.h"
 
-namespace {
+namespace tenants_test {
 
 using Json = nlohmann::json;
 using support::Callgate;
@@ -286,4 +286,4 @@ TEST(TenantsE2e, others_reach_callgate_only_with_keys) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace tenants_test

@@ -14,7 +14,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace tracing_test {
 
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
@@ -294,4 +294,4 @@ TEST(Tracing, goes_on_in_runs) {
   EXPECT_EQ(collector.everything().find("MARKER"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace tracing_test

@@ -11,7 +11,7 @@
 #include "tests/support/house.h"
 #include "tests/support/pace.h"
 
-namespace {
+namespace unknown_test {
 
 using Json = nlohmann::json;
 using support::House;
@@ -137,4 +137,4 @@ TEST(Unknown, is_not_what_an_operator_s_rule_knows) {
   EXPECT_TRUE(unknown_answers(house).at("answers").empty());
 }
 
-}  // namespace
+}  // namespace unknown_test

@@ -5,7 +5,7 @@
 #include "gateway/call_id.h"
 
 namespace gateway {
-namespace {
+namespace addressing_test {
 
 std::shared_ptr<const Route> route_to(std::shared_ptr<const Target> target) {
   auto route = std::make_shared<Route>();
@@ -240,5 +240,5 @@ TEST(CallId, is_a_uuid_of_version_7_that_sorts_by_time) {
   EXPECT_LT(new_call_id(now, ~0ULL, ~0ULL), new_call_id(now + std::chrono::milliseconds{1}, 0, 0));
 }
 
-}  // namespace
+}  // namespace addressing_test
 }  // namespace gateway

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace gateway {
-namespace {
+namespace answer_headers_test {
 
 using namespace std::chrono_literals;
 using classifier::Headers;
@@ -119,5 +119,5 @@ TEST(AnswerHeaders, lead_an_upload_home_and_touch_no_other_url) {
   EXPECT_EQ(headers[3].value, base + "/x");
 }
 
-}  // namespace
+}  // namespace answer_headers_test
 }  // namespace gateway

@@ -8,7 +8,7 @@
 #include "gateway/otlp_json.h"
 #include "gateway/trace_context.h"
 
-namespace {
+namespace call_spans_test {
 
 using classifier::Class;
 using gateway::CallRecord;
@@ -293,4 +293,4 @@ TEST(OtlpJson, hears_how_many_spans_a_collector_rejects) {
     EXPECT_EQ(rejected(none), 0) << none;
 }
 
-}  // namespace
+}  // namespace call_spans_test

@@ -12,7 +12,7 @@
 #include "tests/support/sim_world.h"
 
 namespace gateway {
-namespace {
+namespace call_story_test {
 
 using namespace std::chrono_literals;
 using classifier::Class;
@@ -930,5 +930,5 @@ TEST(CallStory, holds_its_bounds_under_any_schedule) {
   }
 }
 
-}  // namespace
+}  // namespace call_story_test
 }  // namespace gateway

@@ -14,7 +14,7 @@
 #include "classifier/error_reader.h"
 
 namespace gateway {
-namespace {
+namespace cause_test {
 
 using classifier::Class;
 using ledger::Advice;
@@ -219,5 +219,5 @@ TEST(Cause, keeps_ids_keys_and_numbers_of_the_corpus_to_itself) {
   EXPECT_GT(all.size(), 80u) << "words that are told apart by nothing are of no use";
 }
 
-}  // namespace
+}  // namespace cause_test
 }  // namespace gateway

@@ -16,7 +16,7 @@
 
 #include "gateway/config.h"
 
-namespace {
+namespace config_mutation_test {
 
 using gateway::Loaded;
 using gateway::Overrides;
@@ -351,4 +351,4 @@ TEST(ConfigMutation, of_line_ends_and_a_byte_order_mark_mean_nothing) {
   }
 }
 
-}  // namespace
+}  // namespace config_mutation_test

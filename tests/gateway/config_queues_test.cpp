@@ -16,7 +16,7 @@
 #include "gateway/config_values.h"
 
 namespace gateway {
-namespace {
+namespace config_queues_test {
 
 using namespace std::chrono_literals;
 
@@ -384,5 +384,5 @@ TEST(ConfigWebhooks, go_to_plain_hosts_only_and_signed) {
   }
 }
 
-}  // namespace
+}  // namespace config_queues_test
 }  // namespace gateway

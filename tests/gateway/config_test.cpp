@@ -24,7 +24,7 @@
 #include "gateway/config_values.h"
 #include "gateway/verdict_rules.h"
 
-namespace {
+namespace config_test {
 
 using namespace std::chrono_literals;
 using gateway::Config;
@@ -1515,4 +1515,4 @@ TEST(VerdictRules, that_cannot_work_are_errors) {
   }
 }
 
-}  // namespace
+}  // namespace config_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace config_values_test {
 
 using namespace gateway;
 
@@ -140,4 +140,4 @@ TEST(ConfigValues, paths_are_read_as_they_are_written) {
   EXPECT_EQ(path_of("upstreams.\"my.gpu\".url"), (Path{"upstreams", "my.gpu", "url"}));
 }
 
-}  // namespace
+}  // namespace config_values_test

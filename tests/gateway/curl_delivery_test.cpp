@@ -9,7 +9,7 @@
 #include <optional>
 
 namespace gateway {
-namespace {
+namespace curl_delivery_test {
 
 /// Two ends of a TCP connection on this machine.
 struct Pair {
@@ -127,5 +127,5 @@ TEST(TcpState, is_over_once_the_other_side_has_closed) {
   EXPECT_TRUE(tcp_state(pair.ours)->over());
 }
 
-}  // namespace
+}  // namespace curl_delivery_test
 }  // namespace gateway

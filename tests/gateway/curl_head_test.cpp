@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace gateway {
-namespace {
+namespace curl_head_test {
 
 using classifier::Headers;
 
@@ -184,5 +184,5 @@ TEST(AnswerHeadReader, reads) {
   }
 }
 
-}  // namespace
+}  // namespace curl_head_test
 }  // namespace gateway

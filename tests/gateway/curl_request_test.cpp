@@ -6,7 +6,7 @@
 #include <string>
 
 namespace gateway {
-namespace {
+namespace curl_request_test {
 
 using Environment = std::map<std::string, std::string>;
 
@@ -128,5 +128,5 @@ TEST(Unsendable, names_what_would_become_another_request) {
   for (const auto& [sent, why] : kCases) EXPECT_EQ(unsendable(sent), why) << sent.method << " " << sent.target;
 }
 
-}  // namespace
+}  // namespace curl_request_test
 }  // namespace gateway

@@ -15,7 +15,7 @@
 #include "tests/ledger/owed_support.h"
 
 namespace gateway {
-namespace {
+namespace dead_answers_test {
 
 using namespace std::chrono_literals;
 using store_test::id_of;
@@ -186,5 +186,5 @@ TEST(Peer, of_a_unix_socket_is_whose_process_has_connected) {
   EXPECT_FALSE(nobody.is("root"));
 }
 
-}  // namespace
+}  // namespace dead_answers_test
 }  // namespace gateway

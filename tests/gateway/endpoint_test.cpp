@@ -11,7 +11,7 @@
 #include "tests/support/raw_client.h"
 
 namespace gateway {
-namespace {
+namespace endpoint_test {
 
 using namespace std::chrono_literals;
 using support::RawClient;
@@ -115,5 +115,5 @@ TEST(Endpoint, who_has_asked_does_not_make_room_for_who_has_not) {
   for (RawClient& client : asking) EXPECT_TRUE(client.response().has_value());
 }
 
-}  // namespace
+}  // namespace endpoint_test
 }  // namespace gateway

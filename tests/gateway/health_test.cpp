@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace {
+namespace health_test {
 
 using gateway::HealthServer;
 using gateway::HealthSources;
@@ -343,4 +343,4 @@ TEST(Health, what_is_no_address_is_refused_with_an_example) {
   EXPECT_TRUE(has(why_not("192.0.2.1:0"), "an address of this machine")) << why_not("192.0.2.1:0");
 }
 
-}  // namespace
+}  // namespace health_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace http_head_test {
 
 using namespace std::string_literals;
 using gateway::HeadScan;
@@ -284,4 +284,4 @@ TEST(WriteHead, says_how_the_end_is_known) {
   }
 }
 
-}  // namespace
+}  // namespace http_head_test

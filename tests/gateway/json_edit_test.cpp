@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace gateway {
-namespace {
+namespace json_edit_test {
 
 TEST(EditJson, leaves_every_other_byte_as_it_was_written) {
   const struct {
@@ -169,5 +169,5 @@ TEST(EditJson, sets_any_member_of_any_json_and_no_other_byte) {
   EXPECT_GT(tried, 5'000u);
 }
 
-}  // namespace
+}  // namespace json_edit_test
 }  // namespace gateway

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace {
+namespace json_out_test {
 
 using namespace std::chrono_literals;
 
@@ -116,4 +116,4 @@ TEST(JsonOut, time_is_utc_with_microseconds) {
   EXPECT_EQ(time(std::chrono::system_clock::time_point{} - 1us), "1969-12-31T23:59:59.999999Z");
 }
 
-}  // namespace
+}  // namespace json_out_test

@@ -8,7 +8,7 @@
 #include "gateway/json_tree.h"
 
 namespace gateway {
-namespace {
+namespace json_path_test {
 
 constexpr std::string_view kBody = R"({
   "model": "m", "metadata": {"id": "inv-7", "n": 17, "big": 123456789012345678901234567890, "tiny": 1.50e-3,
@@ -205,5 +205,5 @@ TEST(Decimal, compares_numbers_as_they_are_written) {
   EXPECT_FALSE(decimal_of("1.5").multiple_of(1));
 }
 
-}  // namespace
+}  // namespace json_path_test
 }  // namespace gateway

@@ -12,7 +12,7 @@
 #include "gateway/json_tree.h"
 
 namespace gateway {
-namespace {
+namespace json_schema_test {
 
 using namespace std::chrono_literals;
 
@@ -389,5 +389,5 @@ TEST(JsonSchema, of_any_text_never_throws_and_says_the_same_twice) {
   EXPECT_GT(faulty, 2'000U);
 }
 
-}  // namespace
+}  // namespace json_schema_test
 }  // namespace gateway

@@ -7,7 +7,7 @@
 #include "gateway/issued_key.h"
 
 namespace gateway {
-namespace {
+namespace kept_request_test {
 
 using classifier::Headers;
 using Names = std::vector<std::string>;
@@ -159,5 +159,5 @@ TEST(KeptRequest, lets_no_secret_through) {
   EXPECT_EQ(left_out_of(target), (Names{"upload_id", "anything", "", mark})) << "names are said, values never";
 }
 
-}  // namespace
+}  // namespace kept_request_test
 }  // namespace gateway

@@ -14,7 +14,7 @@
 #include <string>
 
 namespace gateway {
-namespace {
+namespace key_files_test {
 
 using namespace std::chrono_literals;
 
@@ -93,5 +93,5 @@ TEST_F(KeyFilesTest, the_swap_of_a_link_is_seen) {
   EXPECT_EQ(next(), "key=sk-fresh");
 }
 
-}  // namespace
+}  // namespace key_files_test
 }  // namespace gateway

@@ -11,7 +11,7 @@
 #include <random>
 
 namespace gateway {
-namespace {
+namespace known_scopes_test {
 
 using namespace std::chrono_literals;
 using Time = KnownScopes::Time;
@@ -142,5 +142,5 @@ TEST(KnownScopes, memory_is_bounded_and_what_finds_no_room_of_its_own_is_known_a
   EXPECT_EQ(known.bytes(), kSizes.first);
 }
 
-}  // namespace
+}  // namespace known_scopes_test
 }  // namespace gateway

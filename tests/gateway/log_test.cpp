@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-namespace {
+namespace log_test {
 
 using classifier::Class;
 using gateway::CallRecord;
@@ -475,4 +475,4 @@ TEST(Log, nothing_of_a_finished_program_is_lost) {
   EXPECT_EQ(pipe.rest().size(), 1u);
 }
 
-}  // namespace
+}  // namespace log_test

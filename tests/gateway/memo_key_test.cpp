@@ -6,7 +6,7 @@
 #include <string>
 
 namespace gateway {
-namespace {
+namespace memo_key_test {
 
 TEST(KeyDigest, tells_keys_apart_and_shows_none) {
   struct Case {
@@ -104,5 +104,5 @@ TEST(MemoKey, is_of_all_that_makes_two_calls_the_same) {
   }
 }
 
-}  // namespace
+}  // namespace memo_key_test
 }  // namespace gateway

@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-namespace {
+namespace metrics_test {
 
 using classifier::Class;
 using gateway::CallRecord;
@@ -632,4 +632,4 @@ TEST(Metrics, the_scrape_reads_while_the_io_thread_counts) {
   prometheus.join();
 }
 
-}  // namespace
+}  // namespace metrics_test

@@ -17,7 +17,7 @@
 #include "tests/support/sim_world.h"
 
 namespace gateway {
-namespace {
+namespace once_test {
 
 using namespace std::chrono_literals;
 using classifier::Class;
@@ -1275,5 +1275,5 @@ TEST(Once, holds_its_promises_under_any_schedule) {
   }
 }
 
-}  // namespace
+}  // namespace once_test
 }  // namespace gateway

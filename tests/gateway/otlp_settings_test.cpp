@@ -7,7 +7,7 @@
 #include "gateway/config_keys.h"
 
 namespace gateway {
-namespace {
+namespace otlp_settings_test {
 
 using namespace std::chrono_literals;
 
@@ -144,5 +144,5 @@ TEST(OtlpSettings, that_are_wrong_in_the_file_are_errors) {
   EXPECT_EQ(problems(seen).find("SECRET"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace otlp_settings_test
 }  // namespace gateway

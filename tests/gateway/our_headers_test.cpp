@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace gateway {
-namespace {
+namespace our_headers_test {
 
 using namespace std::chrono_literals;
 using classifier::Headers;
@@ -134,5 +134,5 @@ TEST(OurHeaders, that_cannot_be_read_are_named_with_their_mend) {
   }
 }
 
-}  // namespace
+}  // namespace our_headers_test
 }  // namespace gateway

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace gateway {
-namespace {
+namespace patience_test {
 
 using namespace std::chrono_literals;
 using classifier::Headers;
@@ -46,5 +46,5 @@ TEST(Patience, ends_shortly_before_the_clients_own) {
   }
 }
 
-}  // namespace
+}  // namespace patience_test
 }  // namespace gateway

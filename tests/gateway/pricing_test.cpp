@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace gateway {
-namespace {
+namespace pricing_test {
 
 Call call_of(const std::string& model, bool refuse = false) {
   auto policy = std::make_shared<CallPolicy>();
@@ -196,5 +196,5 @@ TEST(Pricing, a_region_of_path_or_host_costs_more_where_the_price_says_so) {
   EXPECT_EQ(budget::region_of("api.openai.com"), "");
 }
 
-}  // namespace
+}  // namespace pricing_test
 }  // namespace gateway

@@ -7,7 +7,7 @@
 #include <string>
 
 namespace gateway {
-namespace {
+namespace public_address_test {
 
 bool is_public(const std::string& text) {
   std::array<std::uint8_t, 16> bytes{};
@@ -124,5 +124,5 @@ TEST(PublicAddress, is_not_one_of_ours_or_nobodys) {
   EXPECT_FALSE(gateway::is_public(five));
 }
 
-}  // namespace
+}  // namespace public_address_test
 }  // namespace gateway

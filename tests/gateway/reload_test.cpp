@@ -22,7 +22,7 @@
 #include "tests/support/pace.h"
 
 namespace gateway {
-namespace {
+namespace reload_test {
 
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -458,5 +458,5 @@ TEST(LoopDoor, has_work_done_on_the_loop_or_never) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
 }
 
-}  // namespace
+}  // namespace reload_test
 }  // namespace gateway

@@ -13,7 +13,7 @@
 #include "gateway/letters.h"
 
 namespace gateway {
-namespace {
+namespace replays_test {
 
 struct Stop {
   const char* name;
@@ -124,5 +124,5 @@ TEST(Letters, are_left_by_failures_that_somebody_can_mend) {
   }
 }
 
-}  // namespace
+}  // namespace replays_test
 }  // namespace gateway

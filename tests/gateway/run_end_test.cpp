@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 namespace gateway {
-namespace {
+namespace run_end_test {
 
 using namespace std::chrono_literals;
 using classifier::Class;
@@ -144,5 +144,5 @@ TEST(RunEnd, a_webhook_is_told_of_ends_and_not_of_returns) {
   EXPECT_EQ(nlohmann::json::parse(run_cancelled(told, kNow).webhook_body).at("type"), "run.cancelled");
 }
 
-}  // namespace
+}  // namespace run_end_test
 }  // namespace gateway

@@ -5,7 +5,7 @@
 #include "classifier/headers.h"
 
 namespace gateway {
-namespace {
+namespace run_order_test {
 
 TEST(RunOrder, becomes_the_call_that_it_stands_for) {
   const auto order = read_run_order(R"({
@@ -85,5 +85,5 @@ TEST(RunOrder, says_what_is_wrong_and_what_would_be_right) {
   }
 }
 
-}  // namespace
+}  // namespace run_order_test
 }  // namespace gateway

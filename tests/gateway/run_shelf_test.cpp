@@ -5,7 +5,7 @@
 #include <map>
 
 namespace gateway {
-namespace {
+namespace run_shelf_test {
 
 using namespace std::chrono_literals;
 
@@ -130,5 +130,5 @@ TEST(RunShelf, a_window_does_not_bring_back_what_is_held_or_was_done_while_it_wa
   EXPECT_FALSE(shelf.knows("a"));
 }
 
-}  // namespace
+}  // namespace run_shelf_test
 }  // namespace gateway

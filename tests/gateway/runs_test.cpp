@@ -19,7 +19,7 @@
 #include "gateway/runtime.h"
 
 namespace gateway {
-namespace {
+namespace runs_test {
 
 using namespace std::chrono_literals;
 using ledger::RunState;
@@ -235,5 +235,5 @@ TEST_F(RunsTest, a_call_that_lives_on_after_a_bug_rings_for_nobody) {
   EXPECT_EQ(hold->bell, nullptr);
 }
 
-}  // namespace
+}  // namespace runs_test
 }  // namespace gateway

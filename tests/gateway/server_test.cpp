@@ -34,7 +34,7 @@
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 // A real server on a real socket, its I/O thread beside the test's; raw bytes in, raw bytes out.
-namespace {
+namespace server_test {
 
 using namespace std::chrono_literals;
 using namespace std::string_literals;
@@ -1472,4 +1472,4 @@ TEST(Server, may_be_destroyed_in_any_state_when_nothing_runs_any_more) {
   }
 }
 
-}  // namespace
+}  // namespace server_test

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace gateway {
-namespace {
+namespace standard_webhooks_test {
 
 // 32 bytes 0, 1, 2, …, and 64 bytes 100, 101, ….
 constexpr const char* kSmall = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -78,5 +78,5 @@ TEST(StandardWebhooks, reads_secrets_one_a_line) {
   EXPECT_FALSE(webhook_secrets_of(many));
 }
 
-}  // namespace
+}  // namespace standard_webhooks_test
 }  // namespace gateway

@@ -16,7 +16,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace gateway {
-namespace {
+namespace store_ledger_test {
 
 using namespace std::chrono_literals;
 using Kind = ledger::ClaimAnswer::Kind;
@@ -109,5 +109,5 @@ TEST(StoreLedger, a_claim_ahead_that_another_has_is_not_silent) {
   EXPECT_EQ(house.mistaken, std::vector<std::string>{store_test::id_of(2)});
 }
 
-}  // namespace
+}  // namespace store_ledger_test
 }  // namespace gateway

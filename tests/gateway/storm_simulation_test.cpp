@@ -18,7 +18,7 @@
 #include "tests/support/sim_world.h"
 
 namespace gateway {
-namespace {
+namespace storm_simulation_test {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
@@ -274,5 +274,5 @@ TEST(StormSimulation, the_rules_hold_under_every_schedule) {
   }
 }
 
-}  // namespace
+}  // namespace storm_simulation_test
 }  // namespace gateway

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace systemd_test {
 
 using gateway::ServiceManager;
 using namespace std::chrono_literals;
@@ -131,4 +131,4 @@ TEST(ServiceManager, is_fed_at_half_its_time_and_told_of_what_has_changed) {
   EXPECT_EQ(beat("b", true), (Heard{"EXTEND_TIMEOUT_USEC=15000000\nSTATUS=b\n"})) << "as long as it drains";
 }
 
-}  // namespace
+}  // namespace systemd_test

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace gateway {
-namespace {
+namespace tenants_test {
 
 using classifier::Headers;
 
@@ -215,5 +215,5 @@ TEST(ModelPatterns, decide_who_may_use_what) {
   EXPECT_EQ(none.error().code, "callgate_model_not_allowed");
 }
 
-}  // namespace
+}  // namespace tenants_test
 }  // namespace gateway

@@ -6,7 +6,7 @@
 #include <string>
 
 namespace gateway {
-namespace {
+namespace trace_context_test {
 
 using classifier::Headers;
 
@@ -153,5 +153,5 @@ TEST(TraceContext, gives_every_attempt_a_span_of_its_own) {
   EXPECT_FALSE(is_trace_header("tracestates"));
 }
 
-}  // namespace
+}  // namespace trace_context_test
 }  // namespace gateway

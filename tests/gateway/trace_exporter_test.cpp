@@ -14,7 +14,7 @@
 
 #include "tests/support/pace.h"
 
-namespace {
+namespace trace_exporter_test {
 
 using gateway::after;
 using gateway::CallRecord;
@@ -244,4 +244,4 @@ TEST(TraceExporter, loses_what_waits_when_it_is_turned_off) {
   EXPECT_EQ(collector.posts, 0);
 }
 
-}  // namespace
+}  // namespace trace_exporter_test

@@ -10,7 +10,7 @@
 #include <string>
 
 namespace gateway {
-namespace {
+namespace unknown_answers_test {
 
 using namespace std::chrono_literals;
 using classifier::Class;
@@ -107,5 +107,5 @@ TEST(CallersSecrets, are_what_its_headers_and_its_query_say) {
     EXPECT_FALSE(has(secrets, plain)) << plain;
 }
 
-}  // namespace
+}  // namespace unknown_answers_test
 }  // namespace gateway

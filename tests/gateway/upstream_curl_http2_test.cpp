@@ -10,7 +10,7 @@
 #include "tests/support/raw_http2.h"
 
 namespace gateway {
-namespace {
+namespace upstream_curl_http2_test {
 
 using Kind = raw::Http2::Kind;
 
@@ -280,5 +280,5 @@ TEST_F(CurlUpstreamHttp2Test, makes_a_provider_wait_whose_answer_nobody_reads) {
   EXPECT_EQ(answer.body.size(), kSize);
 }
 
-}  // namespace
+}  // namespace upstream_curl_http2_test
 }  // namespace gateway

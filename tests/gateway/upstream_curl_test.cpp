@@ -32,7 +32,7 @@ extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo
 }
 
 namespace gateway {
-namespace {
+namespace upstream_curl_test {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
@@ -925,5 +925,5 @@ TEST_F(CurlUpstreamTest, loses_no_descriptor_over_a_thousand_exchanges_that_end_
       << raw::open_descriptors() << " > " << before;
 }
 
-}  // namespace
+}  // namespace upstream_curl_test
 }  // namespace gateway

@@ -11,7 +11,7 @@
 #include "tests/support/raw_certificates.h"
 
 namespace gateway {
-namespace {
+namespace upstream_curl_tls_test {
 
 class CurlUpstreamTlsTest : public CurlUpstreamTest {
  protected:
@@ -280,5 +280,5 @@ TEST_F(CurlUpstreamTlsTest, says_that_the_proxy_refused) {
   EXPECT_FALSE(answer.sent);
 }
 
-}  // namespace
+}  // namespace upstream_curl_tls_test
 }  // namespace gateway

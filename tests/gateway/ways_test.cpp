@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace gateway {
-namespace {
+namespace ways_test {
 
 std::shared_ptr<Target> target(const std::string& name, std::vector<CredentialConfig> credentials = {}) {
   auto made = std::make_shared<Target>();
@@ -127,5 +127,5 @@ TEST(Ways, only_without_a_key_of_ours_the_callers_counts) {
   EXPECT_EQ(call.candidates.at(1).credential.find("mine"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace ways_test
 }  // namespace gateway

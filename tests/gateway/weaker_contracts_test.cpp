@@ -8,7 +8,7 @@
 #include "gateway/reload.h"
 
 namespace gateway {
-namespace {
+namespace weaker_contracts_test {
 
 const std::string kSchema = std::string{PROJECT_ROOT} + "/tests/fixtures/invoice.schema.json";
 
@@ -96,5 +96,5 @@ TEST(Weaker, is_an_error_of_a_reload_unless_it_is_accepted) {
   }
 }
 
-}  // namespace
+}  // namespace weaker_contracts_test
 }  // namespace gateway

@@ -8,7 +8,7 @@
 #include "tests/gateway/upstream_curl_fixture.h"
 
 namespace gateway {
-namespace {
+namespace webhook_sender_test {
 
 using classifier::Class;
 using Telling = WebhookResult::Telling;
@@ -384,5 +384,5 @@ TEST(NextTry, spreads_and_ends_after_a_day) {
   }
 }
 
-}  // namespace
+}  // namespace webhook_sender_test
 }  // namespace gateway

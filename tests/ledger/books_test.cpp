@@ -16,7 +16,7 @@
 #include "ledger/times.h"
 #include "tests/ledger/store_support.h"
 
-namespace {
+namespace books_test {
 
 using namespace store_test;
 using ledger::AttemptRow;
@@ -465,4 +465,4 @@ TEST(Times, are_read_as_they_are_written) {
   EXPECT_EQ(ledger::first_id(1'795'953'600'000).substr(0, 13), id_of(1).substr(0, 13));
 }
 
-}  // namespace
+}  // namespace books_test

@@ -5,7 +5,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace claims_test {
 
 using Kind = ClaimAnswer::Kind;
 
@@ -293,5 +293,5 @@ TEST(Claims, what_is_encrypted_cannot_be_read_without_the_key_and_is_then_unknow
   EXPECT_EQ(claimed(*store, asking(4, clock, 14)).kind, Kind::Unknown);
 }
 
-}  // namespace
+}  // namespace claims_test
 }  // namespace store_test

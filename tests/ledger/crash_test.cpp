@@ -12,7 +12,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace crash_test {
 
 struct Tell {
   int call = 0;
@@ -112,5 +112,5 @@ TEST_P(CrashTest, what_was_told_is_there_after_a_kill) {
             database.number("SELECT sum(cost_nano) FROM spend_by_period"));
 }
 
-}  // namespace
+}  // namespace crash_test
 }  // namespace store_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace csv_test {
 
 std::string row(const std::vector<std::string>& cells) {
   std::string out;
@@ -44,4 +44,4 @@ TEST(Csv, says_what_is_wrong_with_it) {
   }
 }
 
-}  // namespace
+}  // namespace csv_test

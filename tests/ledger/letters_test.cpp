@@ -11,7 +11,7 @@
 #include "tests/ledger/owed_support.h"
 
 namespace store_test {
-namespace {
+namespace letters_test {
 
 class LettersTest : public OwedTest {};
 
@@ -622,5 +622,5 @@ TEST_F(LettersTest, check_finds_what_is_amiss) {
   }
 }
 
-}  // namespace
+}  // namespace letters_test
 }  // namespace store_test

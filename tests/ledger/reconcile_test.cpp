@@ -7,7 +7,7 @@
 
 #include "ledger/usage_export.h"
 
-namespace {
+namespace reconcile_test {
 
 using ledger::Difference;
 using ledger::ExportLine;
@@ -236,4 +236,4 @@ TEST(Reconcile, takes_all_models_together_where_the_export_does_not_tell_them_ap
       ledger::reconcile(theirs, {ours("2026-11-27", "a", 2, 1), ours("2026-11-27", "b", 3, 1)}).differences.empty());
 }
 
-}  // namespace
+}  // namespace reconcile_test

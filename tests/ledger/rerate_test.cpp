@@ -14,7 +14,7 @@
 #include "ledger/times.h"
 #include "tests/ledger/store_support.h"
 
-namespace {
+namespace rerate_test {
 
 using namespace store_test;
 
@@ -161,4 +161,4 @@ TEST_F(Rerate, of_no_file_makes_none) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path("none.db")));
 }
 
-}  // namespace
+}  // namespace rerate_test

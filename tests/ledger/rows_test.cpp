@@ -5,7 +5,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace rows_test {
 
 class RowsTest : public testing::Test {
  protected:
@@ -386,5 +386,5 @@ TEST(Store, in_memory_keeps_all_for_as_long_as_it_lives) {
   EXPECT_EQ(told.wait(), 1U);
 }
 
-}  // namespace
+}  // namespace rows_test
 }  // namespace store_test

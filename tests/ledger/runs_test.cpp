@@ -9,7 +9,7 @@
 #include "tests/ledger/owed_support.h"
 
 namespace store_test {
-namespace {
+namespace runs_test {
 
 using Kind = RunAnswer::Kind;
 
@@ -868,5 +868,5 @@ TEST_F(RunsTest, random_acts_end_as_a_small_model_says) {
   EXPECT_EQ(events(), ends);
 }
 
-}  // namespace
+}  // namespace runs_test
 }  // namespace store_test

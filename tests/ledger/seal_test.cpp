@@ -8,7 +8,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace seal_test {
 
 using ledger::Seal;
 
@@ -110,5 +110,5 @@ TEST(Pack, little_is_not_deflated_and_its_cut_is_told_all_the_same) {
   EXPECT_EQ(back->body, "hi");
 }
 
-}  // namespace
+}  // namespace seal_test
 }  // namespace store_test

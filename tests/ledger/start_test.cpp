@@ -10,7 +10,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace start_test {
 
 using Kind = ledger::Problem::Kind;
 
@@ -201,5 +201,5 @@ TEST_F(StartTest, a_backup_of_one_that_is_served_is_whole_and_starts) {
   EXPECT_TRUE(Store::open(options_at(to, clock_)));
 }
 
-}  // namespace
+}  // namespace start_test
 }  // namespace store_test

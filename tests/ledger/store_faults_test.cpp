@@ -9,7 +9,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace store_faults_test {
 
 /// A file system of its own, in memory.
 class SmallDisk {
@@ -305,5 +305,5 @@ TEST_F(FaultsTest, a_disk_that_is_read_only_at_the_start_is_told) {
   EXPECT_NE(store.error().text.find("Read-only"), std::string::npos) << store.error().text;
 }
 
-}  // namespace
+}  // namespace store_faults_test
 }  // namespace store_test

@@ -10,7 +10,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace tidy_test {
 
 class TidyTest : public testing::Test {
  protected:
@@ -95,5 +95,5 @@ TEST_F(TidyTest, events_go_up_to_the_first_young_one_and_never_the_last) {
   EXPECT_EQ(file->database->text("SELECT group_concat(seq) FROM events"), "5");
 }
 
-}  // namespace
+}  // namespace tidy_test
 }  // namespace store_test
