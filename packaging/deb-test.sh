@@ -19,8 +19,9 @@ if ((EUID != 0)); then
 fi
 
 scratch=$(mktemp -d)
-house=$scratch/debian
+house=$scratch/debian serving=""
 cleanup() {
+  if [[ -n $serving ]]; then kill -KILL "$serving" 2>/dev/null || true; fi
   if mountpoint -q "$house/proc"; then umount "$house/proc"; fi
   rm -rf --one-file-system "$scratch"
 }
@@ -71,6 +72,7 @@ there /lib/systemd/system/callgate.service
 there /usr/share/man/man1/callgate.1.gz
 there /usr/share/man/man5/callgate.yaml.5.gz
 there /usr/share/bash-completion/completions/callgate
+while read -r program; do there "$program"; done < <(sed -nE 's|^Exec[A-Za-z]*=[-@:+!]*(/[^ ]+).*|\1|p' "$house/lib/systemd/system/callgate.service")
 inside getent passwd callgate >/dev/null || wrong "no user callgate"
 [[ $(stat -c '%a %G' "$house/etc/callgate/keys") == "750 "* ]] || wrong "the folder of keys may be read by others"
 [[ $(inside stat -c %G /etc/callgate/keys) == callgate ]] || wrong "the folder of keys is not the group's"
@@ -80,7 +82,8 @@ inside dpkg-query -W -f '${Conffiles}\n' callgate | grep -q ' /etc/callgate/conf
 
 step "it serves as its own user, with what the unit would make"
 inside install -d -o callgate -g callgate -m 0750 /var/lib/callgate /run/callgate
-chroot "$house" /usr/bin/setpriv --reuid callgate --regid callgate --clear-groups /usr/bin/callgate serve --config /etc/callgate/config.yaml \
+# Not `inside`: what is begun with & must be the program itself.
+chroot "$house" /usr/bin/env -i PATH=/usr/bin:/bin setpriv --reuid callgate --regid callgate --clear-groups /usr/bin/callgate serve --config /etc/callgate/config.yaml \
   --set listen.data=127.0.0.1:0 --set listen.health=127.0.0.1:0 >"$scratch/serve.log" 2>&1 &
 serving=$!
 for _ in $(seq 100); do
@@ -93,6 +96,7 @@ inside callgate status --config /etc/callgate/config.yaml >/dev/null || wrong "c
 inside callgate doctor --config /etc/callgate/config.yaml >"$scratch/doctor" || wrong "callgate doctor: $(cat "$scratch/doctor")"
 kill -TERM "$serving"
 wait "$serving" || wrong "it did not drain well"
+serving=""
 there /var/lib/callgate/callgate.db
 
 step "upgrade: the operator's configuration and the store stay"
