@@ -448,10 +448,9 @@ void Doctor::look_at_store() {
     add(Level::Ok, "disk", has);
   }
 
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    add(Level::Ok, "store", path + " is not there yet; the first start makes it");
-    return;
+  if (::access(path.c_str(), R_OK) != 0) {
+    if (errno == ENOENT) return add(Level::Ok, "store", path + " is not there yet; the first start makes it");
+    return add(Level::Warn, "store", "this user may not look into " + path, kOthersEyes);
   }
   const std::vector<std::string> wrong = ledger::quick_check(path);
   for (const std::string& one : wrong)
