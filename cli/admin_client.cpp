@@ -79,8 +79,12 @@ bool await(const Socket& socket, short what, Clock::time_point until) {
   return left > 0 && ::poll(&one, 1, static_cast<int>(left)) > 0;
 }
 
-std::unexpected<Unreachable> failed(int error) { return std::unexpected(Unreachable{std::strerror(error)}); }
-std::unexpected<Unreachable> late() { return std::unexpected(Unreachable{"no answer in time", true}); }
+std::unexpected<Unreachable> failed(int error) {
+  return std::unexpected(Unreachable{.why = std::strerror(error), .denied = error == EACCES || error == EPERM});
+}
+std::unexpected<Unreachable> late() {
+  return std::unexpected(Unreachable{.why = "no answer in time", .timed_out = true});
+}
 
 }  // namespace
 

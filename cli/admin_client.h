@@ -21,10 +21,12 @@ struct AdminAnswer {
   int status = 0;
   std::string body{};
 };
-/// Why it could not be asked, for people; `timed_out`: it was, and did not answer in time.
+/// Why it could not be asked, for people; `timed_out`: it was, and did not answer in time; `denied`: this user may
+/// not use its socket.
 struct Unreachable {
   std::string why{};
   bool timed_out = false;
+  bool denied = false;
 };
 [[nodiscard]] std::expected<AdminAnswer, Unreachable> ask_admin(const AdminRequest& request,
                                                                 std::chrono::milliseconds patience);

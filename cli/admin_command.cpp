@@ -55,10 +55,13 @@ std::expected<AdminReply, int> ask_running(std::string_view command, std::string
     terminal.err
         << "The configuration has errors, so this may be the wrong address; name the right one with --admin.\n";
     print_problems(loaded.problems, terminal.err, terminal.colour_err);
+  } else if (answer.error().denied) {
+    terminal.err << "Its user and the members of its group may ask it, and root: become one of them (for the Debian "
+                    "package: adduser NAME callgate), then log in anew.\n";
   } else if (!answer.error().timed_out) {
     terminal.err << "Is it running, and with this configuration? --admin names another address.\n";
   }
-  return std::unexpected(answer.error().timed_out ? kTimedOut : kUnreachable);
+  return std::unexpected(answer.error().denied ? kDenied : answer.error().timed_out ? kTimedOut : kUnreachable);
 }
 
 int no_callgate(std::string_view command, const AdminReply& reply, Terminal& terminal) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <expected>
 #include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -48,6 +49,7 @@ constexpr std::uint64_t kLittleDisk = 1ULL << 30U;
 constexpr std::uint64_t kNoDisk = 64ULL << 20U;
 constexpr std::int64_t kSkewMs =
     5'000;  // Rows of the store that are later than now by more: the clock has gone back.
+constexpr const char* kOthersEyes = "look again as root, or as callgate's own user";
 constexpr std::string_view kProxies = "HTTPS_PROXY, HTTP_PROXY and NO_PROXY";
 
 enum class Level : std::uint8_t { Ok, Warn, Fail };
@@ -83,7 +85,8 @@ class Doctor {
     findings_.push_back({level, std::string{check}, std::move(says), std::move(mend)});
   }
   void look_at_key(const std::string& name, const SecretSource& source);
-  [[nodiscard]] std::optional<AdminAnswer> ask(const std::string& address, const std::string& path) const;
+  [[nodiscard]] std::expected<AdminAnswer, Unreachable> ask(const std::string& address,
+                                                            const std::string& path) const;
   [[nodiscard]] std::vector<std::string> upstreams_in_use() const;
   void tell_reach(const std::string& name, const std::string& url, const gateway::Reach& reach);
   void tell_upstreams(const Json& json);
@@ -125,7 +128,11 @@ void Doctor::look_at_key(const std::string& name, const SecretSource& source) {
   struct stat about {};
   const std::string file = gateway::say(source.name);
   if (::stat(source.name.c_str(), &about) != 0) {
-    add(Level::Fail, "keys", name + ": " + file + ": " + std::strerror(errno), "put the key there");
+    const int error = errno;
+    add(Level::Fail,
+        "keys",
+        name + ": " + file + ": " + std::strerror(error),
+        error == EACCES ? kOthersEyes : "put the key there");
     return;
   }
   // Wider than 0640 in any way.
@@ -152,7 +159,7 @@ void Doctor::look_at_keys() {
   look_at_key("webhooks.secret", config_.webhooks.secret);
 }
 
-std::optional<AdminAnswer> Doctor::ask(const std::string& address, const std::string& path) const {
+std::expected<AdminAnswer, Unreachable> Doctor::ask(const std::string& address, const std::string& path) const {
   AdminRequest request;
   request.address = address;
   request.method = "GET";
@@ -161,9 +168,7 @@ std::optional<AdminAnswer> Doctor::ask(const std::string& address, const std::st
     const auto token = gateway::read_token(config_.listen.admin_token, gateway::process_environment());
     if (token) request.token = *token;
   }
-  auto answer = ask_admin(request, patience_);
-  if (!answer) return std::nullopt;
-  return *answer;
+  return ask_admin(request, patience_);
 }
 
 void Doctor::tell_upstreams(const Json& json) {
@@ -211,6 +216,12 @@ void Doctor::tell_pauses(const Json& json) {
 void Doctor::look_at_instance() {
   const std::string& address = admin_;
   const auto upstreams = ask(address, "/v1/upstreams");
+  if (!upstreams && upstreams.error().denied) {
+    // Whoever listens for health may be asked by anybody.
+    running_ = ask(config_.listen.health, "/livez").has_value();
+    add(Level::Warn, "instance", "this user may not ask at " + address, kOthersEyes);
+    return;
+  }
   if (!upstreams) {
     add(Level::Ok, "instance", "no callgate answers at " + address);
     return;
@@ -419,6 +430,8 @@ void Doctor::look_at_store() {
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0) {
+    if (errno == EACCES)
+      return add(Level::Warn, "store", "this user may not look into " + folder.string(), kOthersEyes);
     add(Level::Fail,
         "store",
         "the folder of " + path + ": " + std::strerror(errno),
@@ -435,10 +448,9 @@ void Doctor::look_at_store() {
     add(Level::Ok, "disk", has);
   }
 
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    add(Level::Ok, "store", path + " is not there yet; the first start makes it");
-    return;
+  if (::access(path.c_str(), R_OK) != 0) {
+    if (errno == ENOENT) return add(Level::Ok, "store", path + " is not there yet; the first start makes it");
+    return add(Level::Warn, "store", "this user may not look into " + path, kOthersEyes);
   }
   const std::vector<std::string> wrong = ledger::quick_check(path);
   for (const std::string& one : wrong)

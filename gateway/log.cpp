@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 
@@ -57,6 +59,17 @@ constexpr std::size_t kRunIdMax = 256;
 constexpr std::size_t kPathMax = 256;
 constexpr std::size_t kDetailMax = 200;
 constexpr std::size_t kMessageMax = 2048;
+
+/// As sd-daemon(3) has them; the journal takes them off again.
+constexpr std::array kJournalPriorities = {"<7>"sv, "<6>"sv, "<4>"sv, "<3>"sv};
+
+/// Whether what is written there goes to systemd's journal, by the unit's own word (JOURNAL_STREAM=DEVICE:INODE).
+bool read_by_journal(int fd) {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat about {};
+  if (stream == nullptr || ::fstat(fd, &about) != 0) return false;
+  return stream == std::to_string(about.st_dev) + ':' + std::to_string(about.st_ino);
+}
 
 std::string_view name_of(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
 
@@ -302,6 +315,7 @@ class Log::Writer {
     return true;
   }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+  [[nodiscard]] bool is_journal() const { return is_journal_; }
 
   void run() {
     // A closed pipe must come back as EPIPE, and signals are for the threads that wait for them.
@@ -375,6 +389,7 @@ class Log::Writer {
   }
 
   const int fd_;
+  const bool is_journal_ = read_by_journal(fd_);
   std::mutex mutex_{};
   std::condition_variable wake_{};
   std::condition_variable done_{};
@@ -431,6 +446,7 @@ void Log::call(const CallRecord& record, WallTime now) {
 
 void Log::begin(Level level, std::string_view event, std::string_view message, WallTime now) {
   line_.clear();
+  if (writer_->is_journal()) line_ += kJournalPriorities[static_cast<std::size_t>(level)];
   if (is_json()) {
     line_ += R"({"ts":")";
     append_time(line_, now);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Goal: the Debian package installs, serves, upgrades, goes and is purged as people expect. Method: a bare Debian 12 of
-# its own (debootstrap, chroot; as root, with a package server), in which a systemd is not running. lintian reads it.
+# its own (debootstrap, chroot; as root, with a package server). lintian reads it. A systemd is not running there: what
+# the package would tell it is written down by stand-ins.
 #   deb-test.sh PACKAGE.deb [FOLDER]      FOLDER keeps the bare Debian for the next time
 # shellcheck disable=SC2016  # What stands in single quotes is for dpkg-query.
 set -euo pipefail
@@ -19,8 +20,9 @@ if ((EUID != 0)); then
 fi
 
 scratch=$(mktemp -d)
-house=$scratch/debian
+house=$scratch/debian serving=""
 cleanup() {
+  if [[ -n $serving ]]; then kill -KILL "$serving" 2>/dev/null || true; fi
   if mountpoint -q "$house/proc"; then umount "$house/proc"; fi
   rm -rf --one-file-system "$scratch"
 }
@@ -32,6 +34,11 @@ wrong() {
   exit 1
 }
 inside() { chroot "$house" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+# told WORD: the one thing that the service manager was told to do since the last look.
+told() {
+  [[ $(cat "$house/told") == "$1 callgate.service" ]] || wrong "the service manager was told: $(cat "$house/told"); wanted: $1"
+  : >"$house/told"
+}
 there() { [[ -e $house$1 ]] || wrong "$1 is not there"; }
 gone() { [[ ! -e $house$1 ]] || wrong "$1 is still there"; }
 
@@ -59,6 +66,12 @@ for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*proxy*; do
   if [[ -f $file ]]; then cp "$file" "$house$file"; fi
 done
 
+mkdir -p "$house/run/systemd/system"
+printf '#!/bin/sh\ncase "$*" in *callgate*) echo "$@" >>/told ;; esac\n' >"$house/usr/bin/deb-systemd-invoke"
+printf '#!/bin/sh\n' >"$house/usr/bin/systemctl"
+chmod 0755 "$house"/usr/bin/{deb-systemd-invoke,systemctl}
+: >"$house/told"
+
 step "install"
 cp "$package" "$house/callgate.deb"
 inside apt-get update -qq
@@ -67,10 +80,12 @@ inside apt-get install -y -qq --no-install-recommends /callgate.deb >"$scratch/l
   cat "$scratch/log"
   wrong "apt-get install"
 }
+told start
 there /lib/systemd/system/callgate.service
 there /usr/share/man/man1/callgate.1.gz
 there /usr/share/man/man5/callgate.yaml.5.gz
 there /usr/share/bash-completion/completions/callgate
+while read -r program; do there "$program"; done < <(sed -nE 's|^Exec[A-Za-z]*=[-@:+!]*(/[^ ]+).*|\1|p' "$house/lib/systemd/system/callgate.service")
 inside getent passwd callgate >/dev/null || wrong "no user callgate"
 [[ $(stat -c '%a %G' "$house/etc/callgate/keys") == "750 "* ]] || wrong "the folder of keys may be read by others"
 [[ $(inside stat -c %G /etc/callgate/keys) == callgate ]] || wrong "the folder of keys is not the group's"
@@ -80,7 +95,8 @@ inside dpkg-query -W -f '${Conffiles}\n' callgate | grep -q ' /etc/callgate/conf
 
 step "it serves as its own user, with what the unit would make"
 inside install -d -o callgate -g callgate -m 0750 /var/lib/callgate /run/callgate
-chroot "$house" /usr/bin/setpriv --reuid callgate --regid callgate --clear-groups /usr/bin/callgate serve --config /etc/callgate/config.yaml \
+# Not `inside`: what is begun with & must be the program itself.
+chroot "$house" /usr/bin/env -i PATH=/usr/bin:/bin setpriv --reuid callgate --regid callgate --clear-groups /usr/bin/callgate serve --config /etc/callgate/config.yaml \
   --set listen.data=127.0.0.1:0 --set listen.health=127.0.0.1:0 >"$scratch/serve.log" 2>&1 &
 serving=$!
 for _ in $(seq 100); do
@@ -93,6 +109,7 @@ inside callgate status --config /etc/callgate/config.yaml >/dev/null || wrong "c
 inside callgate doctor --config /etc/callgate/config.yaml >"$scratch/doctor" || wrong "callgate doctor: $(cat "$scratch/doctor")"
 kill -TERM "$serving"
 wait "$serving" || wrong "it did not drain well"
+serving=""
 there /var/lib/callgate/callgate.db
 
 step "upgrade: the operator's configuration and the store stay"
@@ -105,12 +122,14 @@ inside dpkg -i /next.deb >"$scratch/log" 2>&1 || {
   cat "$scratch/log"
   wrong "upgrade"
 }
+told try-restart
 [[ $(inside dpkg-query -W -f '${Version}' callgate) == *+next ]] || wrong "it is still the old version"
 grep -q '^# ours' "$house/etc/callgate/config.yaml" || wrong "the upgrade took the operator's configuration"
 there /var/lib/callgate/callgate.db
 
 step "remove: configuration, keys and store stay"
 inside dpkg -r callgate >"$scratch/log" 2>&1 || wrong "remove: $(cat "$scratch/log")"
+told stop
 gone /usr/bin/callgate
 gone /lib/systemd/system/callgate.service
 there /etc/callgate/config.yaml
@@ -119,6 +138,7 @@ there /var/lib/callgate/callgate.db
 
 step "and come back with another installation"
 inside dpkg -i /callgate.deb >"$scratch/log" 2>&1 || wrong "install again: $(cat "$scratch/log")"
+told start
 grep -q '^# ours' "$house/etc/callgate/config.yaml" || wrong "another installation took the operator's configuration"
 
 step "purge: nothing stays"

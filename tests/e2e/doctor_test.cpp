@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -40,12 +41,17 @@ class Doctor : public ::testing::Test {
   [[nodiscard]] Seen look(const std::string& config_file, const std::string& timeout = "5s",
                           std::vector<std::string> more = {},
                           std::vector<std::pair<std::string, std::string>> env = {}) const {
-    std::vector<std::string> command{CALLGATE_EXE, "doctor", "--config", config_file, "--json", "--timeout", timeout};
+    std::vector<std::string> command{CALLGATE_EXE, "doctor", "--config", config_file, "--timeout", timeout};
     command.insert(command.end(), more.begin(), more.end());
+    return look_by(std::move(command), std::move(env));
+  }
+  [[nodiscard]] Seen look_by(std::vector<std::string> command,
+                             std::vector<std::pair<std::string, std::string>> env = {}) const {
+    command.emplace_back("--json");
     Process::Options options;
     options.env = std::move(env);
     options.directory = folder_.path();
-    Process process{command, options};
+    Process process{std::move(command), options};
     Seen seen;
     seen.code = process.wait();
     for (const std::string& line : process.lines()) seen.text += line + "\n";
@@ -164,6 +170,43 @@ TEST_F(Doctor, says_who_holds_the_ports) {
                           .find("instance", "warn", "upstream openai is paused");
   ASSERT_FALSE(paused.is_null());
   EXPECT_EQ(paused.at("mend"), "callgate resume upstream openai");
+}
+
+TEST_F(Doctor, tells_one_who_may_not_ask_from_one_who_finds_nobody) {
+  ::chmod(folder_.path().c_str(), 0755);
+  const std::string closed = folder_.path() + "/closed";
+  ASSERT_EQ(::mkdir(closed.c_str(), 0700), 0);
+  const Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, admin: \"unix:" + closed +
+                          "/admin.sock\"}\n"};
+  ASSERT_EQ(::chmod(closed.c_str(), 0), 0);
+  const std::string file =
+      config("listen: {data: \"127.0.0.1:" + std::to_string(callgate.data_port()) +
+             "\", health: \"127.0.0.1:" + std::to_string(callgate.health_port()) + "\", admin: \"unix:" + closed +
+             "/admin.sock\"}\nstore: {path: " + closed + "/callgate.db}\n");
+  // Root may do everything, so it becomes nobody.
+  std::vector<std::string> as_stranger{CALLGATE_EXE};
+  if (::geteuid() == 0) {
+    as_stranger = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", CALLGATE_EXE};
+    std::vector<std::string> probe = as_stranger;
+    probe.emplace_back("version");
+    Process process{probe};
+    if (process.wait() != 0)
+      GTEST_SKIP() << "another user cannot run the executable where it lies: " << process.err();
+  }
+  std::vector<std::string> command = as_stranger;
+  command.insert(command.end(), {"status", "--config", file});
+  Process status{command};
+  EXPECT_EQ(status.wait(), 6);
+  EXPECT_NE(status.err().find("members of its group"), std::string::npos) << status.err();
+
+  command = as_stranger;
+  command.insert(command.end(), {"doctor", "--config", file});
+  const Seen seen = look_by(command);
+  EXPECT_EQ(seen.code, 0) << seen.text;
+  EXPECT_FALSE(seen.find("instance", "warn", "this user may not ask at unix:").is_null()) << seen.text;
+  EXPECT_FALSE(seen.find("port", "ok", ": held by callgate").is_null()) << seen.text;
+  EXPECT_FALSE(seen.find("store", "warn", "this user may not look into").is_null()) << seen.text;
+  ASSERT_EQ(::chmod(closed.c_str(), 0700), 0);
 }
 
 TEST_F(Doctor, looks_into_the_store) {

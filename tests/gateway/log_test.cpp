@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -258,6 +259,34 @@ TEST(Log, a_call_is_as_loud_as_its_fault_is_ours) {
     EXPECT_EQ(line["level"], c.want) << line["outcome"] << " " << line["class"];
     EXPECT_EQ(line["msg"], "call " + line["outcome"].get<std::string>());
   }
+}
+
+TEST(Log, the_journal_is_told_each_line_s_priority_and_nobody_else) {
+  Pipe pipe;
+  struct stat about {};
+  ASSERT_EQ(::fstat(pipe.writer(), &about), 0);
+  const auto told = [&](const std::string& stream) {
+    Pipe other;
+    ::setenv("JOURNAL_STREAM", stream.c_str(), 1);
+    {
+      Log to_journal{kJson, pipe.writer()};
+      Log elsewhere{kJson, other.writer()};
+      for (const Level level : {Level::Info, Level::Warn, Level::Error}) {
+        to_journal.line(level, "word", "message", {}, kNow);
+        elsewhere.line(level, "word", "message", {}, kNow);
+      }
+    }
+    ::unsetenv("JOURNAL_STREAM");
+    for (const std::string& line : other.rest()) EXPECT_TRUE(line.starts_with("{")) << line;
+  };
+  told(std::to_string(about.st_dev) + ":" + std::to_string(about.st_ino));
+  told("8:1");
+  told("");
+  const std::vector<std::string> lines = pipe.rest();
+  ASSERT_EQ(lines.size(), 9U);
+  const char* const begins[] = {"<6>{", "<4>{", "<3>{"};
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    EXPECT_TRUE(lines[i].starts_with(i < 3 ? begins[i] : "{\"ts\"")) << lines[i];
 }
 
 TEST(Log, what_is_below_the_level_is_neither_written_nor_counted) {

@@ -151,6 +151,8 @@ unit() {
   checked=$((checked + 1))
   # What the service says to itself is longer than what drains, and the watchdog is on.
   equal "the unit's type" "Type=notify" "$(grep '^Type=' "$file")"
+  # The package makes that folder; of another mode in the unit systemd would warn at each start, and not set it.
+  equal "whose /etc/callgate is" "" "$(grep '^ConfigurationDirectory' "$file" || true)"
   equal "the unit's watchdog" "WatchdogSec=30" "$(grep '^WatchdogSec=' "$file")"
 }
 
