@@ -12,7 +12,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "gateway/config_values.h"
 #include "gateway/otlp_settings.h"
@@ -189,9 +191,14 @@ std::expected<classifier::Headers, std::string> read_otlp_headers(const SecretSo
   return headers;
 }
 
+bool in_a_pods_volume(const std::string& file) {
+  std::error_code ignored;
+  return std::filesystem::is_symlink(std::filesystem::path{file}.replace_filename("..data"), ignored);
+}
+
 bool open_to_others(const std::string& file) {
   struct stat about {};
-  return ::stat(file.c_str(), &about) == 0 && (about.st_mode & S_IRWXO) != 0;
+  return !in_a_pods_volume(file) && ::stat(file.c_str(), &about) == 0 && (about.st_mode & S_IRWXO) != 0;
 }
 
 std::string no_authorities_in(const std::string& file) {

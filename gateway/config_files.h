@@ -38,6 +38,10 @@ struct FileText {
 [[nodiscard]] std::expected<classifier::Headers, std::string> read_otlp_headers(const SecretSource& source,
                                                                                 const Environment& environment);
 [[nodiscard]] bool open_to_others(const std::string& file);
+/// One that the kubelet fills. Its modes are the pod's to choose, only containers that mount it see it, and a
+/// container that is not root can read its files often only if everybody may: so they expose nothing, and chmod
+/// cannot mend them.
+[[nodiscard]] bool in_a_pods_volume(const std::string& file);
 
 /// Why nobody could be trusted by this PEM file; empty if it holds a certificate.
 [[nodiscard]] std::string no_authorities_in(const std::string& file);

@@ -579,6 +579,7 @@ class Sidecar {
       return report;
     }
     report.restart_needed = keep_until_restart(holding_, fresh);
+    const Secrets held = holding_.secrets;
     if (fresh.config == config()) {
       report.result = ReloadReport::Result::Unchanged;
       holding_ = std::move(fresh);  // The same, from other lines maybe, and with other keys in its files.
@@ -608,7 +609,22 @@ class Sidecar {
       tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted, kAtReload));
     }
     tell(report, cause);
+    tell_rotated(held);
     return report;
+  }
+  /// Keys that a reload has found in files of which it is said that they change by themselves.
+  void tell_rotated(const Secrets& before) {
+    for (const auto& [name, key] : holding_.secrets) {
+      const auto old = before.find(name);
+      if (old != before.end() && old->second != key) tell_key_changed(name);
+    }
+  }
+  void tell_key_changed(std::string_view name) {
+    const std::size_t slash = name.find('/');
+    say(Level::Info,
+        "key_changed",
+        "a key's file holds another key, which is used from now on",
+        {{"upstream", name.substr(0, slash)}, {"credential", name.substr(slash + 1)}});
   }
   /// That somebody has accepted a contract which promises less.
   void remember_weaker(const ReloadReport& report) {
@@ -825,10 +841,7 @@ class Sidecar {
     held->second = *change.key;
     const Secrets fresh{{change.name, *change.key}};
     admission_.take_keys(fresh);
-    say(Level::Info,
-        "key_changed",
-        "a key's file holds another key, which is used from now on",
-        {{"upstream", upstream}, {"credential", credential}});
+    tell_key_changed(change.name);
   }
 
   /// Any thread.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -135,6 +136,11 @@ TEST_F(Doctor, looks_at_keys_closely) {
     ASSERT_FALSE(warned.is_null()) << wide;
     EXPECT_EQ(warned.at("mend"), "chmod 0640 " + key);
   }
+  // As a kubelet's volume has it; there nobody can mend it.
+  const std::filesystem::path link = std::filesystem::path{key}.replace_filename("..data");
+  std::filesystem::create_directory_symlink("..2026_11_30", link);
+  EXPECT_FALSE(look(config(yaml)).find("keys", "ok", key).is_null());
+  std::filesystem::remove(link);
   for (const std::string text : {"", "two words\n"}) {
     (void)folder_.file("key", text);
     const Seen bad = look(config(yaml));

@@ -171,6 +171,7 @@ TEST(Credentials, a_reload_that_sees_a_rotated_key_first_takes_it) {
   EXPECT_EQ(houses.call("eu").status, 200);
   houses.write_key("main", "sk-rotated-0123456789");
   EXPECT_EQ(http("POST", houses.callgate->admin_url() + "/v1/reload").status, 200);
+  EXPECT_EQ(houses.callgate->process().json_line("key_changed").at("credential"), "main");
   EXPECT_EQ(houses.call("eu").status, 200);
   EXPECT_EQ(header_of(houses.eu.seen().at(1), "authorization"), "Bearer sk-rotated-0123456789");
 }

@@ -932,6 +932,8 @@ TEST_F(ConfigFile, that_names_a_token_looks_whether_it_is_one_and_never_repeats_
             begin + "needs the file " + file + " to hold one line of ASCII without blanks\n");
   EXPECT_EQ(token("0123456789abcdef\n", 0644),
             "callgate.yaml:2:3: warning: listen.admin_token: is in a file that anybody can read; chmod 0640 it\n");
+  std::filesystem::create_directory_symlink("..2026_11_30", folder_ / "..data");
+  EXPECT_EQ(token("0123456789abcdef\n", 0644), "") << "a volume that the kubelet fills";
   EXPECT_EQ(joined(lines_of(parse("listen:\n  admin_token: {file: /nowhere/token}\n"))),
             begin + "needs the file /nowhere/token: there is no such file\n");
   EXPECT_EQ(joined(lines_of(parse("listen:\n  admin_token: {env: NOBODY_SET_THIS}\n"))),

@@ -87,6 +87,21 @@ CASES = {
         "networkPolicy": {"enabled": True}}),
 }  # fmt: skip
 
+# Names that YAML would take for something else; and so are those of the release and its namespace.
+NUMBERS = [
+    (WORKER, {"callgate": {"keys": {"secretName": "7", "upstreams": {"openai": "8"}}, "rollOnConfigChange": True,
+                           "metrics": {"podMonitor": {"enabled": True}}}}),
+    (WORKER, {"kind": "Job", "callgate": {"existingConfigMap": "9", "metrics": {"annotations": True}}}),
+    (WORKER, {"kind": "CronJob"}),
+    (STANDALONE, {"fullnameOverride": "null", "nameOverride": "6", "keys": {"secretName": "7"}, "priorityClassName": "8",
+                  "persistence": {"storageClass": "9"}, "serviceAccount": {"name": "10"}, "rollOnConfigChange": True,
+                  "networkPolicy": {"enabled": True}, "monitoring": {
+                      "serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True},
+                      "dashboard": {"enabled": True}}}),
+    (STANDALONE, {"fullnameOverride": "on", "nameOverride": "6", "existingConfigMap": "7", "serviceAccount": {"create": False, "name": "8"},
+                  "monitoring": {"podMonitor": {"enabled": True}}}),
+]  # fmt: skip
+
 # What a schema refuses: chart, values, a word of the refusal.
 REFUSED = [
     (WORKER, {"callgate": {"mode": "webhook"}}, "mode"),
@@ -223,10 +238,10 @@ class Charts:
             raise AssertionError(f"helm {' '.join(words)}\n{done.stderr}{done.stdout}")
         return done
 
-    def template(self, chart, values, *more, good=True):
+    def template(self, chart, values, *more, release="r", namespace="ns", good=True):
         path = self.root / "values.yaml"
         path.write_text(yaml.safe_dump(values))
-        return self.run("template", "r", str(self.of(chart)), "-n", "ns", "-f", str(path), *more, good=good)
+        return self.run("template", release, str(self.of(chart)), "-n", namespace, "-f", str(path), *more, good=good)
 
     def rendered(self, name):
         chart, values = CASES[name]
@@ -314,6 +329,23 @@ class WithHelm(unittest.TestCase):
         self.assertEqual(callgate_of(documents(text))["image"], "registry.example.com/callgate:0.1.0")
         self.assertIn("ConfigMap", [one["kind"] for one in documents(text)])
 
+    def test_a_name_that_looks_like_a_number_stays_a_name(self):
+        for chart, values in NUMBERS:
+            for release, namespace in (("123", "456"), ("1e3", "0x10"), ("true", "null")):
+                with self.subTest(chart=chart.name, values=values, release=release):
+                    text = self.charts.template(chart, values, release=release, namespace=namespace).stdout
+                    self.conforms(text)
+                    for doc in documents(text):
+                        self.assertEqual(doc["metadata"]["namespace"], namespace)
+                        for path, value in named(doc):
+                            self.assertIsInstance(value, str, path)
+
+    def test_a_service_whose_name_kubernetes_would_refuse_is_refused_at_once(self):
+        done = self.charts.template(STANDALONE, {}, release="123", good=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("123-callgate", done.stderr)
+        self.assertIn("fullnameOverride", done.stderr)
+
     def test_kubeconform_takes_every_document(self):
         if not tool("kubeconform"):
             self.skipTest("no kubeconform here: tools.sh says why")
@@ -331,6 +363,19 @@ class WithHelm(unittest.TestCase):
                               input=text, capture_output=True, text=True, timeout=60)  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("Skipped: 0", done.stdout)
+
+
+def named(node, path="", inside=""):
+    """All that Kubernetes takes for a name, or for the value of a label or an annotation."""
+    if isinstance(node, list):
+        for one in node:
+            yield from named(one, path, inside)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            yield from named(value, f"{path}.{key}", key)
+            label = inside in ("labels", "annotations", "matchLabels") or path == ".spec.selector"
+            if not isinstance(value, (dict, list)) and (label or key.lower().endswith("name")):
+                yield f"{path}.{key}", value
 
 
 # ---- Always ----

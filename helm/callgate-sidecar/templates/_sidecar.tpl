@@ -161,11 +161,11 @@
 {{- $v := include "callgate.sidecar.values" . | fromYaml -}}
 - name: callgate-config
   configMap:
-    name: {{ include "callgate.sidecar.configMapName" . }}
+    name: {{ include "callgate.sidecar.configMapName" . | quote }}
 {{- if $v.keys.secretName }}
 - name: callgate-keys
   secret:
-    secretName: {{ $v.keys.secretName }}
+    secretName: {{ $v.keys.secretName | quote }}
     defaultMode: {{ $v.keys.defaultMode }}
 {{- end }}
 {{- if eq $v.state.kind "emptyDir" }}
@@ -211,14 +211,14 @@
 
 {{- define "callgate.sidecar.podLabels" -}}
 callgate/sidecar: "true"
-callgate/instance: {{ .Release.Name }}
+callgate/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "callgate.sidecar.podAnnotations" -}}
 {{- $v := include "callgate.sidecar.values" . | fromYaml -}}
 cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: {{ eq $v.state.kind "emptyDir" | ternary "callgate-state,callgate-tmp" "callgate-tmp" }}
 {{- if $v.rollOnConfigChange }}
-callgate/config-checksum: {{ include "callgate.sidecar.config" . | sha256sum }}
+callgate/config-checksum: {{ include "callgate.sidecar.config" . | sha256sum | quote }}
 {{- end }}
 {{- if $v.metrics.annotations }}
 prometheus.io/scrape: "true"
@@ -234,11 +234,11 @@ prometheus.io/port: {{ $v.ports.health | quote }}
 apiVersion: v1
 kind: ConfigMap
 metadata:
-  name: {{ include "callgate.sidecar.configMapName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "callgate.sidecar.configMapName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
   labels:
     app.kubernetes.io/name: callgate
-    app.kubernetes.io/instance: {{ .Release.Name }}
+    app.kubernetes.io/instance: {{ .Release.Name | quote }}
     app.kubernetes.io/component: sidecar
     app.kubernetes.io/managed-by: {{ .Release.Service }}
 data:
@@ -254,11 +254,11 @@ data:
 apiVersion: monitoring.coreos.com/v1
 kind: PodMonitor
 metadata:
-  name: {{ printf "%s-callgate" (.Release.Name | trunc 54 | trimSuffix "-") }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ printf "%s-callgate" (.Release.Name | trunc 54 | trimSuffix "-") | quote }}
+  namespace: {{ .Release.Namespace | quote }}
   labels:
     app.kubernetes.io/name: callgate
-    app.kubernetes.io/instance: {{ .Release.Name }}
+    app.kubernetes.io/instance: {{ .Release.Name | quote }}
     app.kubernetes.io/component: sidecar
     app.kubernetes.io/managed-by: {{ .Release.Service }}
     {{- with $v.metrics.podMonitor.labels }}
@@ -268,7 +268,7 @@ spec:
   selector:
     matchLabels:
       callgate/sidecar: "true"
-      callgate/instance: {{ .Release.Name }}
+      callgate/instance: {{ .Release.Name | quote }}
   podMetricsEndpoints:
     - port: cg-metrics
       path: /metrics

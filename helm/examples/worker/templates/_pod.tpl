@@ -2,12 +2,13 @@
 metadata:
   labels:
     app.kubernetes.io/name: worker
-    app.kubernetes.io/instance: {{ .Release.Name }}
+    app.kubernetes.io/instance: {{ .Release.Name | quote }}
     {{- include "callgate.sidecar.podLabels" . | nindent 4 }}
   annotations:
     {{- include "callgate.sidecar.podAnnotations" . | nindent 4 }}
 spec:
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  automountServiceAccountToken: false
   {{- if ne .Values.kind "Deployment" }}
   restartPolicy: Never
   {{- end }}
@@ -17,7 +18,7 @@ spec:
   {{- end }}
   containers:
     - name: worker
-      image: {{ .Values.image }}
+      image: {{ .Values.image | quote }}
       {{- with .Values.args }}
       args:
         {{- toYaml . | nindent 8 }}
@@ -25,6 +26,10 @@ spec:
       {{- with include "callgate.sidecar.appEnv" . }}
       env:
         {{- . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.securityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
     {{- with include "callgate.sidecar.containers" . }}
     {{- . | nindent 4 }}
