@@ -73,6 +73,11 @@ constexpr TierWord kTierWords[] = {
     {"", Tier::Standard},
     {"standard", Tier::Standard},
     {"default", Tier::Standard},
+    {"standard_only", Tier::Standard},  // Anthropic's request word; the next four are Google's.
+    {"service_tier_unspecified", Tier::Standard},
+    {"service_tier_standard", Tier::Standard},
+    {"service_tier_flex", Tier::Flex},
+    {"service_tier_priority", Tier::Priority},
     {"auto", Tier::Standard},
     {"on_demand", Tier::Standard},  // Groq, Vertex.
     {"flex", Tier::Flex},

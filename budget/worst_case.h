@@ -2,9 +2,11 @@
 // What does a call cost at most? Budgets put that aside (design §5).
 
 #include <cstdint>
+#include <string_view>
 
 #include "budget/estimator.h"
 #include "budget/price.h"
+#include "classifier/asked_terms.h"
 
 namespace budget {
 
@@ -14,10 +16,13 @@ namespace budget {
 /// then an answer may cost more than this.
 [[nodiscard]] Expected most_tokens(const Sizes& sizes, const Expected& expected);
 
-/// At the rates of its length of prompt, by the tier, modifiers and region of `terms`; the dearest kind of input (a
-/// cache write; of media only if it `has_media`) and of output that has a price. `price` null, or without a rate for
-/// one of them: `fallback`.
+/// By the dearest terms that may come of what was asked: a tier may be given or refused (then the plain one holds),
+/// and one that is left to the provider may be priority. At the rates of the length of prompt that is dearest; the
+/// dearest kind of input (of media only if it `has_media`) and of output that has a price. `region`: where it is
+/// made, by URL or model's name. `price` null, or without a rate for one of them: `fallback`. An answer of this model
+/// within `most` costs no more.
 [[nodiscard]] NanoUsd worst_case(const Price* price, const Price& fallback, const Expected& most,
-                                 bool has_media = false, const Terms& terms = {});
+                                 const classifier::AskedTerms& asked = {}, std::string_view region = {},
+                                 bool has_media = false);
 
 }  // namespace budget

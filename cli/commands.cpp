@@ -844,8 +844,9 @@ constexpr Command kCommands[] = {
      .most_arguments = 1,
      .examples = kRunsRetryExamples,
      .options = kRunsActOptions,
-     .details = "Ends with 4 if there is no such run, with 8 if it is in another state. Many at once, with a canary, "
-                "a rate and a\ncap: callgate dead replay.",
+     .details =
+         "Ends with 4 if there is no such run, with 8 if it is in another state or its queue's contract wants "
+         "replays\napproved. Then, and for many at once, with a canary, a rate and a cap: callgate dead replay.",
      .run = runs_retry},
     {.words = "dead groups",
      .summary = "Say what has failed for good, by cause.",

@@ -360,6 +360,12 @@ Ending answered(const CallRecord& record, Attempt& attempt) {
   return ending;
 }
 
+/// How much is spent now, for the answer's head.
+void note_budget(const Call& call, Services services, CallRecord& record) {
+  if (call.policy->budgeted.contains(call.tenant))
+    record.budget_share = services.admission.warned_share(call.tenant, call.run_id);
+}
+
 int earlier_of_class(const CallRecord& record, Class cls) {
   // The last row is the failure itself.
   return static_cast<int>(
@@ -546,11 +552,12 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     if (!admission) {
       const budget::Limit limit = limit_of(admission.error());
       if (limit != budget::Limit::None) record.limit = budget::name_of(limit);
+      note_budget(call, services, record);
       co_return refused(call, record, admission.error(), services.runtime.now());
     }
     Admitted admitted = std::move(*admission);
-    if (call.policy->budgeted.contains(call.tenant))
-      record.budget_share = services.admission.warned_share(call.tenant, call.run_id);
+    // For heads that go out before it ends.
+    note_budget(call, services, record);
     const budget::Candidate& way = call.candidates[admitted.candidate];
     if (number == 1) first_began = services.runtime.now();
     if (failed) record.attempts.back().next = way.upstream == record.upstream ? "retry" : "failover";
@@ -591,6 +598,7 @@ task<Ending> play(const Call& call, Services services, Caller& caller, Signal& s
     attempt.row.began = row.began;
     attempt.row.ended = services.runtime.wall_now();
     services.admission.ended(admitted, ended);
+    note_budget(call, services, record);
     // Of what reached the caller: an error's body is no content, nor is what a repeated attempt had said.
     if (attempt.first_content && (attempt.good() || attempt.answer_started)) {
       record.first_content = span(call.request.arrived, *attempt.first_content);

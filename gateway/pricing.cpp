@@ -6,6 +6,7 @@
 
 #include "budget/rating.h"
 #include "budget/worst_case.h"
+#include "classifier/asked_terms.h"
 
 namespace gateway {
 namespace {
@@ -37,13 +38,19 @@ void price_attempt(const Call& call, const Target& to, WallTime now, AttemptRow&
 std::vector<budget::NanoUsd> worst_costs(const Call& call, Admission& admission, WallTime now) {
   std::vector<budget::NanoUsd> worst;
   worst.reserve(call.ways.size());
+  const std::string_view body = call.request.body ? std::string_view{*call.request.body} : std::string_view{};
+  const classifier::AskedTerms asked = classifier::read_asked_terms(*call.to->dialect, call.request.headers, body);
   for (std::size_t i = 0; i < call.ways.size(); ++i) {
     const budget::Found found = find(call, *call.ways[i].to, call.candidates[i].model, now);
     const budget::Expected most = budget::most_tokens(call.sizes, admission.expected(call.candidates[i], call.sizes));
     const std::string& host = call.ways[i].to->region;
     const std::string& region = host.empty() ? call.facts.region : host;
-    const budget::Terms terms{.region = found.region.empty() ? region : found.region};
-    worst.push_back(budget::worst_case(found.price, call.policy->fallback, most, call.sizes.media > 0, terms));
+    worst.push_back(budget::worst_case(found.price,
+                                       call.policy->fallback,
+                                       most,
+                                       asked,
+                                       found.region.empty() ? region : found.region,
+                                       call.sizes.media > 0));
   }
   return worst;
 }

@@ -898,6 +898,19 @@ task<RunActed> RunsApi::queue_again(std::string id, RunActor actor) {
     No no = missing<No>(before);
     co_return not_done(std::move(no));
   }
+  const bool was = (*before)->state == "failed" || (*before)->state == "dead";
+  // To send it again is a replay, whatever it is called.
+  if (was && contract_of(*runs_.config(), (*before)->queue).replay.requires_approval) {
+    RunActed held;
+    held.status = 409;
+    held.state = (*before)->state;
+    held.code = "callgate_needs_approval";
+    held.title = "Needs an approval";
+    held.detail = "The contract of queue " + (*before)->queue +
+                  " wants replays approved: plan one of its dead letter (callgate dead replay), have it approved "
+                  "(callgate dead approve), and it is sent again.";
+    co_return held;
+  }
   auto awaited = std::make_shared<Awaited<State>>(io_);
   store_.retry_run(id,
                    actor.tenant,
@@ -909,7 +922,6 @@ task<RunActed> RunsApi::queue_again(std::string id, RunActor actor) {
     No no = unreadable<No>("the disk refuses it just now");
     co_return not_done(std::move(no));
   }
-  const bool was = (*before)->state == "failed" || (*before)->state == "dead";
   RunActed result;
   result.state = ledger::kRunStateNames[static_cast<std::size_t>(**told)];
   if (was && ledger::is_over(**told) && **told != RunState::Succeeded) {

@@ -142,10 +142,11 @@ void RunRows::left(const std::string& id) {
 RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const RunBounds& bounds) {
   RunAnswer answer;
   std::string outlived;  // The run that had the key for its time.
+  bool same = false;
   if (by_scope_.bind_blob(1, bytes_of(run.scope)).step()) {
     answer.id = by_scope_.text(0);
     answer.state = state_of(by_scope_.number(1));
-    const bool same = by_scope_.blob(2) == bytes_of(run.fingerprint);
+    same = by_scope_.blob(2) == bytes_of(run.fingerprint);
     const std::optional<std::int64_t> ended_ms = by_scope_.maybe_number(3);
     by_scope_.reset();
     const bool over =
@@ -170,7 +171,7 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const R
     answer.kind = open_.runs >= bounds.open ? RunAnswer::Kind::TooMany : RunAnswer::Kind::TooMuch;
     return answer;
   }
-  if (!outlived.empty()) give_up_scope(outlived, run.scope);
+  if (!outlived.empty()) give_up_scope(outlived, run.scope, same);
   Binder bind(insert_);
   bind(run.id).blob(bytes_of(run.scope)).blob(bytes_of(run.fingerprint))(run.tenant)(run.queue)(run.lane)(run.run_id);
   const std::string webhook = run.webhook.empty() ? std::string{} : box_.close(run.webhook, url_place(run.id));
@@ -186,14 +187,16 @@ RunAnswer RunRows::accept(const NewRun& run, const std::string& request, const R
   return answer;
 }
 
-/// Its key is free for another run; what is still to be made good of it stays its own.
-void RunRows::give_up_scope(const std::string& id, const Digest& scope) {
+/// Its key is free for another run. What is still to be made good of it is made good by that one if it is the same
+/// job; else it stays its own.
+void RunRows::give_up_scope(const std::string& id, const Digest& scope, bool same_job) {
   Statement fresh(database_, "SELECT randomblob(?)");
   fresh.bind(1, static_cast<int>(scope.size()));
   if (!fresh.step()) return;
   const std::string other{fresh.blob(0)};
   Statement run(database_, "UPDATE runs SET scope = ? WHERE id = ?");
   run.bind_blob(1, std::string_view{other}).bind(2, id).run();
+  if (same_job) return;
   Statement letter(database_, "UPDATE dead_letters SET scope = ? WHERE scope = ? AND state = 0");
   letter.bind_blob(1, std::string_view{other}).bind_blob(2, bytes_of(scope)).run();
 }

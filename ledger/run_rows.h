@@ -77,7 +77,7 @@ class RunRows {
   void next_end(const std::string& id);
   std::int64_t request_bytes(const std::string& id);
   void left(const std::string& id);
-  void give_up_scope(const std::string& id, const Digest& scope);
+  void give_up_scope(const std::string& id, const Digest& scope, bool same_job);
   void sweep_by(std::int64_t at_ms);
   void lease_is(std::int64_t lease_ms);
 

@@ -127,6 +127,39 @@ bool read_candidates(Value& value, Reading& into) {
   return count.value_or(0) > 0;
 }
 
+/// Of Vertex's :predict, which has no usageMetadata: each text that was embedded says its tokens, and pictures are
+/// counted. What neither says (other media, models that do not tell) stays unknown.
+void read_predictions(Value& value, Reading& into) {
+  std::int64_t tokens = 0;
+  std::int64_t texts = 0;
+  std::int64_t told = 0;
+  std::int64_t images = 0;
+  walk::elements(value, [&](Value prediction) {
+    bool bytes = false;
+    bool image = false;
+    walk::object_members(prediction, [&](std::string_view key, Value& part) {
+      if (key == "bytesBase64Encoded") bytes = walk::holds_something(part);
+      if (key == "mimeType") image = walk::text(part).starts_with("image/");
+      if (key != "embeddings") return;
+      ++texts;
+      walk::object_members(part, [&](std::string_view name, Value& inner) {
+        if (name != "statistics") return;
+        walk::object_members(inner, [&](std::string_view statistic, Value& number) {
+          const auto count = statistic == "token_count" ? walk::count(number) : std::nullopt;
+          if (!count) return;
+          tokens = std::min(tokens + *count, walk::kCountMax);
+          ++told;
+        });
+      });
+    });
+    images += bytes && image ? 1 : 0;
+  });
+  into.billed.output_images = std::max(into.billed.output_images, images);
+  if (texts == 0 || told != texts) return;
+  into.reported.input = tokens;
+  into.usage_seen = into.usage_changed = true;
+}
+
 struct Chunk {
   Reading& into;
   bool candidates = false;
@@ -144,6 +177,8 @@ struct Chunk {
       candidates = read_candidates(value, into) || candidates;
     } else if (key == "usageMetadata") {
       read_usage(value, into);
+    } else if (key == "predictions") {
+      read_predictions(value, into);
     } else if (key == "modelVersion") {
       walk::keep_name(into.model, value);
     } else if (key == "promptFeedback") {

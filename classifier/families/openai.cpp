@@ -345,6 +345,12 @@ struct Walker {
     }
   }
 
+  /// A whole response may say that it failed and nothing more; that is what its streams end with, too.
+  void keep_silent_failure() const {
+    if (!into.error.empty() || object != "response" || status != "failed") return;
+    into.error = Json{{"message", "the response failed and does not say why"}, {"code", "server_error"}}.dump();
+  }
+
   /// Responses and batches say in `status` how they ended, chat says it in its choices.
   void keep_finish() const {
     if (status.empty() || choices) return;
@@ -366,6 +372,7 @@ bool read_answer(PaddedJson json, Reading& into) {
       walker.keep_finish();
       walker.keep_billed();
       walker.keep_error(json);
+      walker.keep_silent_failure();
       if (into.finish == kByPolicy) into.ended_by_policy();
       return true;
     });

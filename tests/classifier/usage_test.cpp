@@ -345,6 +345,11 @@ TEST(ReadUsage, what_is_billed_beside_plain_tokens_is_told_apart) {
        "/v2/embed",
        R"({"embeddings":{},"meta":{"billed_units":{"input_tokens":6,"images":1,"image_tokens":700}}})",
        {.image_input_apart = 700}},
+      {"pictures that Vertex made",
+       "vertex",
+       "/v1/projects/p/locations/us/publishers/google/models/imagen-4.0:predict",
+       R"({"predictions":[{"mimeType":"image/png","bytesBase64Encoded":"iVBO"},{"bytesBase64Encoded":"iVBO","mimeType":"image/png"},{"raiFilteredReason":"x"},{"mimeType":"audio/wav","bytesBase64Encoded":"UklG"}]})",
+       {.output_images = 2}},
       {"junk says nothing",
        "openai",
        "/v1/chat/completions",
@@ -381,6 +386,23 @@ TEST(ReadUsage, a_cost_that_the_answer_states_keeps_its_digits) {
     EXPECT_EQ(usage.stated_usd, c.stated) << c.usage;
     EXPECT_EQ(usage.stated_beside_usd, c.beside) << c.usage;
   }
+}
+
+TEST(ReadUsage, vertex_tells_of_each_embedded_text_by_itself_and_of_other_predictions_nothing) {
+  constexpr std::string_view kPredict =
+      "/v1/projects/p/locations/global/publishers/google/models/gemini-embedding-001:predict";
+  const auto tokens = [&](std::string_view body) { return usage_in("vertex", kPredict, body).tokens; };
+  EXPECT_EQ(
+      tokens(
+          R"({"predictions":[{"embeddings":{"statistics":{"truncated":false,"token_count":6},"values":[0.1]}},{"embeddings":{"values":[0.2],"statistics":{"token_count":5.0}}}],"metadata":{"billableCharacterCount":40}})"),
+      (TokenCounts{11, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(
+      tokens(R"({"predictions":[{"embeddings":{"statistics":{"token_count":6}}},{"embeddings":{"values":[0.2]}}]})"),
+      std::nullopt)
+      << "of one text it is not known";
+  EXPECT_EQ(tokens(R"({"predictions":[{"textEmbedding":[0.1]}]})"), std::nullopt);
+  EXPECT_EQ(tokens(R"({"predictions":[{"embeddings":{"statistics":{"token_count":-6}}}]})"), std::nullopt);
+  EXPECT_EQ(tokens(R"({"predictions":[]})"), std::nullopt);
 }
 
 TEST(ReadUsage, null_is_unknown_and_not_zero) {

@@ -3,14 +3,17 @@
 // binary, the fake provider, the admin API; several lives on one file.
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <cctype>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +29,8 @@ using support::eventually;
 using support::FakeProvider;
 using support::http;
 using support::http_get;
+using support::RawClient;
+using support::request_text;
 using support::Response;
 using support::TempDir;
 using namespace std::chrono_literals;
@@ -54,7 +59,8 @@ struct Lives {
         ", credentials: [{name: main, key: {env: DEAD_TEST_KEY}}]}, own: {dialect: openai, url: " + provider.url() +
         "}}\n";
     if (more.find("store:") == more.npos) yaml += "store: {path: calls.db, payloads: plain}\n";
-    yaml += "tenants: {a: {}, b: {}}\nretry: {base: 5ms, bulk: {attempts: 2}, backfill: {attempts: 2}}\n";
+    if (more.find("tenants:") == more.npos) yaml += "tenants: {a: {}, b: {}}\n";
+    yaml += "retry: {base: 5ms, bulk: {attempts: 2}, backfill: {attempts: 2}}\n";
     callgate = std::make_unique<Callgate>(yaml + more, options);
   }
   void kill() {
@@ -102,6 +108,134 @@ struct Lives {
   FakeProvider provider{};
   std::unique_ptr<Callgate> callgate{};
 };
+
+/// The first column of the first row, of a ledger that may be in use.
+std::int64_t number_in(const std::string& path, const std::string& sql) {
+  sqlite3* db = nullptr;
+  sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
+  sqlite3_busy_timeout(db, 2'000);
+  sqlite3_stmt* made = nullptr;
+  std::int64_t found = -1;
+  if (sqlite3_prepare_v2(db, sql.c_str(), -1, &made, nullptr) == SQLITE_OK && sqlite3_step(made) == SQLITE_ROW)
+    found = sqlite3_column_int64(made, 0);
+  sqlite3_finalize(made);
+  sqlite3_close(db);
+  return found;
+}
+
+// Goal: whatever becomes of calls and runs, retried, edited and replayed, and though the process dies in the midst of
+// it, the rows, their sums, the budgets and the metrics tell the same money, to the nano-dollar. Method: a seeded
+// schedule over two lives, the first of which ends by SIGKILL with a call and a run under way.
+TEST(Dead, every_sum_of_money_is_that_of_the_rows_whatever_was_done_and_though_it_died) {
+  constexpr unsigned kSeed = 1'130;
+  std::mt19937 random{kSeed};
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  Lives lives{"runs: {max_attempts: 1}\ntenants: {default: {budget: {daily_usd: \"1000\"}}}\n"};
+  const auto rows = [&](const std::string& sql) { return number_in(lives.folder.path() + "/calls.db", sql); };
+  const auto figure = [&](std::string_view name, std::string_view labels = {}) {
+    return std::llround(support::metric(http_get(lives.callgate->health_url() + "/metrics").body, name, labels) *
+                        1e9);
+  };
+  const std::string runs = "/callgate/v1/runs";
+  const auto order = [&](const std::string& words) {
+    const Json run = {{"path", kChat}, {"body", Json::parse(chat_saying(words))}};
+    const Response answer = http("POST", lives.callgate->data_url() + runs, run.dump());
+    EXPECT_EQ(answer.status, 202) << answer.body;
+    return answer.status == 202 ? Json::parse(answer.body).at("id").get<std::string>() : std::string{};
+  };
+  const auto over = [&](const std::string& id) {
+    return Json::parse(http_get(lives.callgate->data_url() + runs + "/" + id + "?wait=20s").body).at("state");
+  };
+  const auto replay_all = [&] {
+    const Json planned = lives.plan("class=server_error");
+    if (planned.at("count") != 0 && lives.start(planned).status == 200) (void)lives.over(planned);
+  };
+  constexpr const char* kScript = R"([
+    {"match": {"body_contains": "slow"}, "answer": {"hold": "door"}},
+    {"match": {"body_contains": "wrong"}, "answer": 400},
+    {"match": {"body_contains": "broken", "times": 30}, "answer": 500},
+    {"answer": {"usage": {"input": 21, "output": 13}}}])";
+  lives.provider.script(kScript);
+  std::int64_t before = 0;  // What earlier lives had cost.
+  const auto expect_one_sum = [&] {
+    ASSERT_TRUE(eventually(
+        [&] {
+          return rows(
+                     "SELECT (SELECT count(*) FROM calls WHERE state = 0) + (SELECT count(*) FROM attempts WHERE "
+                     "state = 0) + (SELECT count(*) FROM runs WHERE state < 2)") == 0;
+        },
+        30s));
+    const std::int64_t charged = rows("SELECT sum(charged_nano) FROM attempts");
+    EXPECT_GT(charged, 0);
+    EXPECT_EQ(rows("SELECT sum(charged_nano) FROM spend_by_period"), charged);
+    EXPECT_EQ(rows("SELECT sum(cost_nano) FROM spend_by_period"), rows("SELECT sum(cost_nano) FROM attempts"));
+    EXPECT_EQ(rows("SELECT count(*) FROM attempts WHERE charged_nano > reserved_nano"), 0)
+        << "what is put aside is the most that it costs";
+    EXPECT_TRUE(eventually([&] { return figure("callgate_budget_spent_usd", "period=\"day\"") == charged; }, 20s))
+        << figure("callgate_budget_spent_usd", "period=\"day\"") << " and not " << charged;
+    EXPECT_EQ(figure("callgate_budget_held_usd"), 0);
+    EXPECT_EQ(figure("callgate_cost_usd_total"), rows("SELECT sum(cost_nano) FROM attempts") - before);
+  };
+  std::vector<std::string> dead;
+  for (int life = 0; life < 2; ++life) {
+    for (int i = 0; i < 30; ++i) {
+      const std::string n = std::to_string(life) + "-" + std::to_string(i);
+      switch (random() % 7) {
+        case 0:
+          EXPECT_EQ(lives.job("good" + n), 200);
+          break;
+        case 1:
+          EXPECT_EQ(lives.job("wrong" + n), 400);
+          break;
+        case 2:
+          (void)lives.job("broken" + n);
+          break;
+        case 3: {
+          const std::string id = order("broken run " + n);
+          if (over(id) == "dead") dead.push_back(id);
+          break;
+        }
+        case 4:
+          EXPECT_EQ(over(order("good run " + n)), "succeeded");
+          break;
+        case 5:
+          if (dead.empty()) break;
+          http("POST", lives.callgate->data_url() + runs + "/" + dead.back() + "/retry");
+          (void)over(dead.back());
+          dead.pop_back();
+          break;
+        default: {
+          const Json open = lives.letters();
+          if (!open.empty()) {
+            (void)lives.post("/v1/dead/" + open[0].at("id").get<std::string>() +
+                             "/edit?reason=x&set=%7B%22%2Fmodel%22%3A%22gpt-5-nano%22%7D");
+          }
+          replay_all();
+        }
+      }
+    }
+    if (life == 1) break;
+    expect_one_sum();
+    // A call and a run are cut off, and a caller leaves one.
+    RawClient gone{lives.callgate->data_port()};
+    gone.send(request_text("POST", kChat, chat_saying("slow, and left")));
+    RawClient cut{lives.callgate->data_port()};
+    cut.send(request_text("POST", kChat, chat_saying("slow, and cut")));
+    (void)order("slow run");
+    lives.provider.wait("held=3");
+    { const RawClient leaving = std::move(gone); }
+    lives.kill();
+    before = rows("SELECT sum(cost_nano) FROM attempts");
+    lives.provider.script(kScript);
+    lives.provider.release("door");
+    lives.begin();
+    lives.provider.release("door");
+  }
+  lives.provider.release("door");
+  expect_one_sum();
+  EXPECT_GT(rows("SELECT count(*) FROM attempts WHERE state = 2"), 0) << "something was cut off";
+  EXPECT_GT(rows("SELECT sum(resolved + dead_again) FROM replays"), 0) << "something was replayed";
+}
 
 TEST(Dead, a_job_that_finally_fails_leaves_a_letter_and_its_success_resolves_it) {
   const Lives lives;

@@ -144,10 +144,33 @@ TEST(Budget, F18_a_model_without_a_price_counts_against_it_and_is_told_of_before
   EXPECT_EQ(house.callgate.process().json_line("budget_warned").at("spent_usd"), "0.0059");
   const Response refused = house.chat(chat_of_at_most(110, "m-new"));
   EXPECT_EQ(refused.status, 402);
+  EXPECT_EQ(refused.header("callgate-budget-spent"), "88%");
   const Response small = house.chat(chat_of_at_most(1, "m-new"));
   EXPECT_EQ(small.status, 200) << "for what fits into the rest there is money";
-  EXPECT_EQ(small.header("callgate-budget-spent"), "88%");
+  EXPECT_EQ(small.header("callgate-budget-spent"), "118%")
+      << "this call is in it, and its answer was longer than asked for";
+  EXPECT_EQ(house.chat(chat_of_at_most(0, "m-new")).header("callgate-budget-spent"), "118%") << "of a refusal, too";
   EXPECT_TRUE(eventually([&] { return house.figure("callgate_price_missing_total") == 4; }));
+}
+
+// Goal: what a call asks for that makes it dearer is put aside before it goes. Method: a day's money that covers the
+// call at the plain price and not at that of priority.
+TEST(Budget, puts_aside_what_the_tier_costs_that_a_request_asks_for_or_leaves_to_the_provider) {
+  House house{{}, "tenants: {default: {budget: {daily_usd: \"0.0012\"}}}\nretry: {base: 10ms}\n"};
+  house.provider.script(R"([{"answer": 400}])");
+  const auto chat = [&](const std::string& tier) {
+    return house
+        .chat(R"({"model":"gpt-4.1","max_tokens":110,)" + tier + R"("messages":[{"role":"user","content":"hi"}]})")
+        .status;
+  };
+  EXPECT_EQ(chat(R"("service_tier":"priority",)"), 402);
+  EXPECT_EQ(chat(R"("service_tier":"fast",)"), 402);
+  EXPECT_EQ(chat(R"("service_tier":"auto",)"), 402);
+  EXPECT_EQ(chat(""), 402) << "the project may have it set";
+  EXPECT_EQ(house.requests(), 0);
+  EXPECT_EQ(chat(R"("service_tier":"default",)"), 400) << "it went, and costs nothing";
+  EXPECT_EQ(chat(R"("service_tier":"flex",)"), 400);
+  EXPECT_EQ(house.requests(), 2);
 }
 
 TEST(Budget, a_run_has_its_own_and_a_failure_costs_nothing) {

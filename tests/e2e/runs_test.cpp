@@ -266,6 +266,28 @@ TEST(Runs, a_request_at_fault_fails_and_what_is_given_up_is_dead_and_can_be_retr
   EXPECT_EQ(lives.number("SELECT count(*) FROM dead_letters WHERE state = 0"), 1);
 }
 
+TEST(Runs, where_a_contract_wants_replays_approved_a_run_is_not_retried_without) {
+  const Lives lives{R"(queues:
+  q:
+    owner: {team: a}
+    slo: {oldest_wait: 5m}
+    retry: {max_attempts: 1}
+    dead_letter: {retention: 30d}
+    replay: {requires_approval: true}
+)"};
+  lives.provider.script(R"([{"match": {"body_contains": "broken", "times": 2}, "answer": 500}])");
+  const std::string id = lives.accepted("broken", {{"queue", "q"}});
+  EXPECT_EQ(lives.over(id).at("state"), "dead");
+  const Response worker = http("POST", lives.url(kRuns + "/" + id + "/retry"));
+  EXPECT_EQ(worker.status, 409) << worker.body;
+  EXPECT_EQ(Json::parse(worker.body).at("code"), "callgate_needs_approval");
+  EXPECT_EQ(Json::parse(worker.body).at("state"), "dead");
+  const Response byhand = http("POST", lives.callgate->admin_url() + "/v1/runs/" + id + "/retry?reason=test");
+  EXPECT_EQ(byhand.status, 409) << byhand.body;
+  EXPECT_NE(byhand.body.find("dead approve"), std::string::npos) << byhand.body;
+  EXPECT_EQ(lives.requests(), 1);
+}
+
 TEST(Runs, F43_a_cancelled_run_is_cancelled_in_every_phase) {
   Lives lives{"runs: {concurrent: 1}\nretry: {base: 20s, cap: 20s}\n"};
   const auto ends_cancelled = [&](const std::string& id, const char* phase) {

@@ -261,6 +261,34 @@ TEST_F(RunsTest, after_its_time_a_key_begins_another_run_and_the_old_one_keeps_i
   EXPECT_EQ(run_of(id_of(1)).call_id, id_of(10));
 }
 
+TEST_F(RunsTest, after_its_time_a_key_s_next_run_of_the_same_job_makes_good_what_the_old_one_left) {
+  const auto order = [&](int number) {
+    ledger::NewRun run = new_run(number, 1);
+    run.created_ms = now();
+    run.key_ttl_ms = std::chrono::milliseconds{24h}.count();
+    run.fingerprint = digest(7);
+    return run;
+  };
+  ASSERT_EQ(accept(order(1)).kind, Kind::Accepted);
+  ASSERT_TRUE(take(id_of(1)).taken);
+  ASSERT_TRUE(end_run(outcome(id_of(1), 1, RunState::Dead), letter(1)));
+  clock_.forward(24h);
+  ASSERT_EQ(accept(order(2)).kind, Kind::Accepted);
+  // The letter is the key's, as long as it is the same job: one for both, if this one dies, too.
+  ASSERT_TRUE(take(id_of(2)).taken);
+  ASSERT_TRUE(end_run(outcome(id_of(2), 1, RunState::Dead), letter(1)));
+  ASSERT_EQ(letters().size(), 1U);
+  EXPECT_EQ(letters()[0].failures, 2);
+  EXPECT_EQ(letters()[0].scope, digest(1));
+  clock_.forward(24h);
+  ASSERT_EQ(accept(order(3)).kind, Kind::Accepted);
+  ASSERT_TRUE(take(id_of(3)).taken);
+  ASSERT_TRUE(end_run(outcome(id_of(3), 1, RunState::Succeeded), made_good(1)));
+  EXPECT_EQ(letters().size(), 0U);
+  EXPECT_EQ(run_of(id_of(1)).state, "dead") << "it did";
+  EXPECT_EQ(run_of(id_of(3)).state, "succeeded");
+}
+
 TEST_F(RunsTest, what_becomes_of_an_old_telling_is_not_that_of_the_end_after_a_retry) {
   ASSERT_EQ(accept(new_run(1, 1)).kind, Kind::Accepted);
   ASSERT_TRUE(take(id_of(1)).taken);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import Anthropic1 from "@anthropic-ai/sdk";
 import Anthropic0 from "anthropic0";
-import { failure, kHello } from "./common.mjs";
+import { failure, kHello, limiterWaitedOut } from "./common.mjs";
 
 const kAsk = { model: "claude-haiku-4-5", max_tokens: 100, messages: [{ role: "user", content: kHello }] };
 const kErrors = {
@@ -17,6 +17,9 @@ const kErrors = {
 };
 
 const own = {
+  async "a full limiter is waited out"({ client }) {
+    await limiterWaitedOut(client);
+  },
   async "529 for ever is an overload"({ client, sdk, world }) {
     await world.script([{ answer: { status: 529, headers: [["request-id", "req_77"]] } }]);
     const error = await failure(client.call(sdk));

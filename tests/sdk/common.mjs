@@ -37,6 +37,34 @@ export async function paidOnce(world, ask) {
   assert.equal((await world.seen()).length, 1, "the provider is asked once");
 }
 
+/// A tenant's minute is used up and one call waits for more: another gets a 429 with the true wait, which the SDK sleeps
+/// out, and has its answer.
+export async function limiterWaitedOut(client) {
+  const world = await start({
+    more: { tenants: { default: { limits: { requests_per_minute: 60 } } }, queue: { per_tenant: 1 } },
+  });
+  try {
+    await world.script([]);
+    const sdk = client.connect(world.base + client.at);
+    let refused = 0;
+    for (let i = 0; i < 100 && refused === 0; ++i) {
+      assert.deepEqual(await Promise.all([client.call(sdk), client.call(sdk)]), ["hello", "hello"]);
+      for (let answered = 0; answered < 2; ) {
+        const call = await world.call();
+        if (call.outcome === "answered") {
+          ++answered;
+        } else {
+          assert.equal(call.status, 429);
+          ++refused;
+        }
+      }
+    }
+    assert.ok(refused > 0, "no call met the limit");
+  } finally {
+    await world.end();
+  }
+}
+
 /// The texts up to the end or the error.
 export async function read(parts) {
   const texts = [];

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import OpenAI6 from "openai";
 import OpenAI4 from "openai4";
-import { failure, kHello, kSoonMs, paidOnce } from "./common.mjs";
+import { failure, kHello, kSoonMs, limiterWaitedOut, paidOnce } from "./common.mjs";
 
 const kAsk = { model: "gpt-5-mini", messages: [{ role: "user", content: kHello }] };
 const kErrors = {
@@ -29,6 +29,9 @@ const image = (bytes) => ({
 });
 
 const own = {
+  async "a full limiter is waited out"({ client }) {
+    await limiterWaitedOut(client);
+  },
   async "a keyed call is paid once, whatever the client repeats"({ sdk, world }) {
     await paidOnce(world, async (options) => (await sdk.chat.completions.create(kAsk, options)).choices[0].message.content);
   },

@@ -47,7 +47,6 @@ const kBedrock = "requests signed for AWS";
 
 export const later = [
   { row: "SDK retries find the final failure remembered", clients: ["bedrock"], waits_for: kBedrock },
-  { row: "a full limiter is waited out", clients: ["openai 6", "anthropic 1"], waits_for: "limits per minute" },
   { row: "plain call", clients: ["bedrock"], waits_for: kBedrock },
   { row: "plain stream", clients: ["bedrock"], waits_for: kBedrock },
   { row: "typed throttling error of AWS", clients: ["bedrock"], waits_for: kBedrock },

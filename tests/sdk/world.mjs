@@ -61,8 +61,9 @@ class Program {
   }
 }
 
-/// upstreams: name → path behind the fake provider's address. limits: of callgate's configuration.
-export async function start({ upstreams = {}, limits = {}, memo = "0s" } = {}) {
+/// upstreams: name → path behind the fake provider's address. limits, and whatever else is in `more`: of callgate's
+/// configuration.
+export async function start({ upstreams = {}, limits = {}, memo = "0s", more = {} } = {}) {
   const provider = new Program(process.env.FAKE_PROVIDER_EXE, ["--listen", "127.0.0.1:0"]);
   const { url, control } = await within(kPatienceMs, "the provider", provider.listening);
   const folder = mkdtempSync(join(tmpdir(), "callgate-sdk-"));
@@ -79,6 +80,7 @@ export async function start({ upstreams = {}, limits = {}, memo = "0s" } = {}) {
     stream: { heartbeat: "1s" },
     limits: { body_bytes: "32MiB", ...limits },
     store: { path: join(folder, "callgate.db") },
+    ...more,
   };
   writeFileSync(config, JSON.stringify(settings), { mode: 0o600 });
   const callgate = new Program(process.env.CALLGATE_EXE, ["serve", "--config", config]);
