@@ -7,7 +7,7 @@
 
 #include "tests/classifier/help.h"
 
-namespace {
+namespace asked_terms_test {
 
 using classifier::AskedTerms;
 using classifier::Headers;
@@ -64,4 +64,4 @@ TEST(AskedTerms, says_what_a_request_asks_for_that_changes_its_price) {
   }
 }
 
-}  // namespace
+}  // namespace asked_terms_test
