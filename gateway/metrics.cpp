@@ -375,6 +375,7 @@ class Metrics::Impl {
     count(store_commits_.at({}), figures.commits);
     count(store_rows_.at({}), figures.rows);
     count(store_failures_.at({}), figures.failures);
+    count(store_moves_.at({}), figures.moves);
     count(store_lost_.at({lost_kinds_.id_of("open")}), figures.lost_open_rows);
     count(store_lost_.at({lost_kinds_.id_of("ending")}), figures.lost_endings);
     count(store_lost_.at({lost_kinds_.id_of("other")}), figures.lost_others);
@@ -991,6 +992,8 @@ class Metrics::Impl {
   Counters store_commits_ = counters("callgate_store_commits_total", "Transactions of the store.", {});
   Counters store_rows_ = counters("callgate_store_rows_total", "Calls and attempts that were written.", {});
   Counters store_failures_ = counters("callgate_store_failures_total", "Transactions that the disk refused.", {});
+  Counters store_moves_ = counters("callgate_store_moves_total",
+                                   "How often the store's file was not where it was and had to be left.", {});
   Counters store_lost_ =
       counters("callgate_store_rows_lost_total", "Rows that were given up because the disk refused for too long.",
                {{"kind", &lost_kinds_}});

@@ -490,6 +490,11 @@ task<bool> Once::claim(Story& story, const Call& call) {
         break;
       case ClaimAnswer::Kind::NoStore:
         if (!served_blind) break;
+        // What could be read of it says that it may have been paid.
+        if (!answer.call_id.empty()) {
+          story.how = "recovered";
+          count("recovered");
+        }
         story.unclaimed = std::move(ask);
         co_return true;
     }

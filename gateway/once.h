@@ -43,8 +43,8 @@
 namespace gateway {
 
 /// The values of callgate_idempotency_total's label.
-inline constexpr std::array<std::string_view, 8> kOnceResults = {
-    "stored", "replayed", "joined", "recovered", "mismatch", "given_once", "too_large", "released"};
+inline constexpr std::array<std::string_view, 9> kOnceResults = {
+    "stored", "replayed", "joined", "recovered", "mismatch", "given_once", "too_large", "released", "paid_again"};
 
 /// I/O thread only.
 class Once {

@@ -29,6 +29,7 @@
 #include "gateway/call_id.h"
 #include "gateway/config_files.h"
 #include "gateway/config_keys.h"
+#include "gateway/end_times.h"
 #include "gateway/front.h"
 #include "gateway/health.h"
 #include "gateway/json_out.h"
@@ -60,11 +61,10 @@ constexpr milliseconds kStuckAfter{5'000};
 // After the drain's deadline: time for error events and resets to leave.
 constexpr milliseconds kLastWords{1'000};
 constexpr milliseconds kDrainPoll{10};
+// For what waits when all has ended, and, after the last look at the figures, once more.
 constexpr milliseconds kFlushPatience{3'000};
 // So long without a connection, and the application that is told to stop together with us has gone.
 constexpr milliseconds kQuiet{1'000};
-// What an end takes beyond its deadlines: last words, the flush. More only with a disk that hangs.
-constexpr milliseconds kEndMargin{5'000};
 constexpr milliseconds kBooksPatience{10'000};
 // How long another thread waits for the I/O thread, and an admin client for a reload.
 constexpr milliseconds kLoopPatience{3'000};
@@ -141,12 +141,12 @@ class Sidecar {
         log_(config().log, 1, [this](std::string_view level) { metrics_.log_message(level); }),
         upstream_(io_, {}),
         admission_(runtime_, admission_listeners()),
-        opened_(open_store(config(), source_.overrides.environment)),
-        ledger_(runtime_, io_, *opened_.store, claim_mistaken()),
+        store_(open_store(config(), source_.overrides.environment)),
+        ledger_(runtime_, io_, *store_, claim_mistaken()),
         webhook_secrets_(std::make_shared<const WebhookSecrets>(read_secrets(config()))),
         front_(Services{runtime_, admission_, ledger_, upstream_, memo_, unknown_}, metrics_, log_, recent_),
-        runs_(runtime_, io_, *opened_.store, upstream_, metrics_, log_, run_doors()),
-        runs_api_(runtime_, io_, *opened_.store, runs_, front_, metrics_, opened_.trouble),
+        runs_(runtime_, io_, *store_, upstream_, metrics_, log_, run_doors()),
+        runs_api_(runtime_, io_, *store_, runs_, front_, metrics_, [this] { return store_elsewhere_; }),
         server_(io_, server_options(), server_events()) {}
 
   int run() {
@@ -237,12 +237,14 @@ class Sidecar {
     sources.not_ready_because = [this]() -> std::string {
       if (draining_) return "draining: the process is going\n";
       if (!loop_turns()) return "stuck: the I/O thread does not turn\n";
-      if (store_refuses_) return "store: it cannot be written, and store.on_failure is refuse\n";
+      if (store_refuses_) return "store: its file cannot be written, and store.on_failure is refuse\n";
       return ready_ ? "" : "starting\n";
     };
-    sources.remark = [this] {
-      return store_fails_ ? std::string{"the store cannot be written: calls are served, runs are refused"}
-                          : std::string{};
+    sources.remark = [this]() -> std::string {
+      if (store_fails_) return "the store cannot be written: calls are served, runs are refused";
+      return store_is_elsewhere_
+                 ? "what is remembered is not in the file of store.path: calls are served, runs are refused"
+                 : "";
     };
     sources.metrics = [this] { return metrics_.text(); };
     sources.settled = [this] { return settled_.load(); };
@@ -296,14 +298,14 @@ class Sidecar {
       // Shared, since a question that comes too late still runs.
       auto done = std::make_shared<std::promise<void>>();
       std::future<void> over = done->get_future();
-      opened_.store->read([done, question = std::move(question)](ledger::Books& books) {
+      store_->read([done, question = std::move(question)](ledger::Books& books) {
         question(books);
         done->set_value();
       });
       return over.wait_for(kBooksPatience) == std::future_status::ready;
     };
     sources.forget_claim = [this](const ledger::Digest& scope, const std::string& call_id) {
-      opened_.store->forget_claim(scope, call_id);
+      store_->forget_claim(scope, call_id);
     };
     sources.dead = dead_sources(sources.books);
     sources.runs = RunSources{sources.books, [this](RunAct what, const std::string& id, const RunActor& actor) {
@@ -350,7 +352,7 @@ class Sidecar {
   /// For the admin's thread.
   DeadSources dead_sources(std::function<bool(std::function<void(ledger::Books&)>)> books) {
     DeadSources sources;
-    sources.store = opened_.store.get();
+    sources.store = store_.get();
     sources.books = std::move(books);
     sources.look = [this](const std::string& replay) { asio::post(io_, [this, replay] { replays_.look(replay); }); };
     sources.terms = [this](const std::string& queue) {
@@ -457,7 +459,7 @@ class Sidecar {
         pause(order.pausable, order.name, until);
         ledger::PauseRow row{.what = std::string{budget::name_of(order.pausable)}, .name = order.name};
         if (order.for_time) row.until_ms = ms_since_epoch(runtime_.wall_now() + *order.for_time);
-        opened_.store->remember_pause(row);
+        store_->remember_pause(row);
         if (order.pausable == budget::Pausable::Queue) audit("queue.pause", order.name);
         std::string told = "resumed";
         if (order.for_time) {
@@ -471,18 +473,18 @@ class Sidecar {
         result.known = order.pausable == budget::Pausable::Queue ? runs_.resume(order.name)
                                                                  : admission_.resume(order.pausable, order.name);
         result.count = result.known ? 1 : 0;
-        opened_.store->forget_pause(budget::name_of(order.pausable), order.name);
+        store_->forget_pause(budget::name_of(order.pausable), order.name);
         if (result.known && order.pausable == budget::Pausable::Queue) audit("queue.resume", order.name);
         if (result.known) front_.acted({"resume", budget::name_of(order.pausable), order.name, 0, {}});
         return result;
       case Order::Act::Grant:
         result.known = admission_.grant_money(order.name, order.period, order.run_id, order.amount);
         if (result.known)
-          opened_.store->remember_grant({.at_ms = ms_since_epoch(runtime_.wall_now()),
-                                         .tenant = order.name,
-                                         .period = std::string{budget::name_of(order.period)},
-                                         .run_id = order.run_id,
-                                         .amount_nano = order.amount.value});
+          store_->remember_grant({.at_ms = ms_since_epoch(runtime_.wall_now()),
+                                  .tenant = order.name,
+                                  .period = std::string{budget::name_of(order.period)},
+                                  .run_id = order.run_id,
+                                  .amount_nano = order.amount.value});
         if (result.known)
           front_.acted({"grant",
                         budget::name_of(order.period),
@@ -519,7 +521,7 @@ class Sidecar {
     row.act = std::move(act);
     row.what = what;
     row.count = 1;
-    opened_.store->remember_act(std::move(row));
+    store_->remember_act(std::move(row));
   }
   [[nodiscard]] bool is_known(budget::Pausable what, std::string_view name) const {
     switch (what) {
@@ -606,7 +608,7 @@ class Sidecar {
       remember_weaker(report);
       holding_ = std::move(fresh);
       apply();
-      tell_not_restored(restore_money(*opened_.store, admission_, runtime_, wanted, kAtReload));
+      tell_not_restored(restore_money(*store_, admission_, runtime_, wanted, kAtReload));
     }
     tell(report, cause);
     tell_rotated(held);
@@ -637,17 +639,22 @@ class Sidecar {
       act.what = problem.path;
       act.reason = problem.message;
       act.count = 1;
-      opened_.store->remember_act(std::move(act));
+      store_->remember_act(std::move(act));
     }
   }
   /// What the store knows of the time before this process.
   void remember() {
-    ledger::Store& store = *opened_.store;
+    ledger::Store& store = *store_;
     const ledger::StoreFigures figures = store.figures();
-    if (!opened_.trouble.empty()) {
+    store_elsewhere_ = figures.elsewhere;
+    store_is_elsewhere_ = !store_elsewhere_.empty();
+    if (!store_elsewhere_.empty()) {
       say(Level::Error,
           "store_failed",
-          "nothing is kept beyond this process, and budgets, grants and pauses begin anew: " + opened_.trouble,
+          "nothing is kept beyond this process until the file can be used, which is tried every few seconds; "
+          "budgets, "
+          "grants and pauses begin anew: " +
+              store_elsewhere_,
           {{"file", config().store.path}});
     }
     if (!figures.set_aside.empty()) {
@@ -696,10 +703,10 @@ class Sidecar {
     exporter_.aim(otlp_target(config(), source_.overrides.environment, instance_));
     memo_.update({.ttl = config().memo_final_failure}, runtime_.now());
     ledger_.configure(config().store.commit_wait, config().idempotency.ttl + config().idempotency.lease);
-    opened_.store->configure(retention_of(config().store),
-                             config().idempotency.ttl,
-                             config().idempotency.max_bytes,
-                             config().dead_letters_bytes);
+    store_->configure(retention_of(config().store),
+                      config().idempotency.ttl,
+                      config().idempotency.max_bytes,
+                      config().dead_letters_bytes);
     if (key_files_) key_files_->watch(key_sources());
   }
   void apply() {
@@ -856,9 +863,9 @@ class Sidecar {
     metrics_.health(admission_.health());
     metrics_.loads(admission_.upstreams(), admission_.tenants(), admission_.budgets());
     metrics_.lanes(admission_.lanes(), runtime_.now());
-    const ledger::StoreFigures store = opened_.store->figures();
-    metrics_.store(store, opened_.trouble.empty() && store.trouble.empty());
-    hear_of_store(store.trouble);
+    const ledger::StoreFigures store = store_->figures();
+    metrics_.store(store, store.trouble.empty() && store.elsewhere.empty());
+    hear_of_store(store);
     hear_of_exports(exporter_.figures());
     const Once::Figures once = front_.once().figures();
     metrics_.live({server.connections,
@@ -873,19 +880,33 @@ class Sidecar {
   }
 
   /// A disk that refuses is told once, and once more when it is well again.
-  void hear_of_store(const std::string& trouble) {
-    if (trouble.empty() != store_trouble_.empty()) {
-      if (trouble.empty())
-        say(Level::Info, "store_recovered", "rows are written again", {{"file", config().store.path}});
+  void hear_of_store(const ledger::StoreFigures& store) {
+    const auto tell = [this](Level level, std::string_view event, const std::string& text) {
+      say(level, event, text, {{"file", config().store.path}});
+    };
+    if (store.moves > store_moves_) tell(Level::Error, "store_moved", store.last_move);
+    store_moves_ = store.moves;
+    const std::string& why = store.trouble.empty() ? store.elsewhere : store.trouble;
+    const bool was_well = store_trouble_.empty() && store_elsewhere_.empty();
+    if (why.empty() != was_well) {
+      if (why.empty())
+        tell(Level::Info, "store_recovered", "rows are written again");
       else
-        say(Level::Error, "store_failed", trouble, {{"file", config().store.path}});
+        tell(Level::Error, "store_failed", why);
     }
-    store_trouble_ = trouble;
-    ledger_.in_trouble(!trouble.empty());
+    store_trouble_ = store.trouble;
+    store_elsewhere_ = store.elsewhere;
+    ledger_.in_trouble(!store_trouble_.empty());
     const bool strict = config().store.refuse;
-    front_.refuse_all_because(strict ? trouble : std::string{});
-    store_refuses_ = strict && !trouble.empty();
-    store_fails_ = !trouble.empty();
+    front_.refuse_all_because(strict ? why : std::string{});
+    store_refuses_ = strict && !why.empty();
+    store_fails_ = !store_trouble_.empty();
+    store_is_elsewhere_ = !store_elsewhere_.empty();
+    if (store.paid_again > paid_again_)
+      tell(Level::Warn,
+           "paid_again",
+           "jobs were paid again whose answer was in the store, which could not be read then");
+    for (; paid_again_ < store.paid_again; ++paid_again_) metrics_.idempotency("paid_again");
   }
 
   /// For people who ask the service manager.
@@ -894,7 +915,10 @@ class Sidecar {
     line += std::to_string(server_.figures().requests) + " under way, " + std::to_string(admission_.waiting()) +
             " of them waiting, " + std::to_string(ledger_.ended()) + " calls ended";
     if (!last_reload_good_) line += "; the configuration on disk is refused, an older one holds";
-    if (!store_trouble_.empty()) line += "; the store cannot be written: " + store_trouble_;
+    if (!store_trouble_.empty())
+      line += "; the store cannot be written: " + store_trouble_;
+    else if (!store_elsewhere_.empty())
+      line += "; the store: " + store_elsewhere_;
     return line;
   }
 
@@ -914,15 +938,11 @@ class Sidecar {
   }
 
   /// What calls have left of spans, within what is left of the drain's time, or a moment.
-  task<void> last_spans(TimePoint deadline) {
-    const TimePoint end = std::max(deadline, runtime_.now() + kLastWords);
+  task<void> last_spans(TimePoint deadline, TimePoint latest) {
+    const TimePoint end = std::min(std::max(deadline, runtime_.now() + kLastWords), latest);
     exporter_.finish(end);
-    asio::steady_timer timer{io_};
-    while (!exporter_.finished() && !hurry_ && runtime_.now() < end + kLastWords) {
-      timer.expires_after(kDrainPoll);
-      boost::system::error_code error;
-      co_await timer.async_wait(asio::redirect_error(kAwait, error));
-    }
+    const auto going = [this] { return !exporter_.finished() && !hurry_; };
+    co_await wait_while(going, std::min(end + kLastWords, latest));
     hear_of_exports(exporter_.figures());
   }
 
@@ -948,10 +968,10 @@ class Sidecar {
 
   /// Whoever still waits for the store gets its answer and ends, which the loop's end would leave hanging. The reader
   /// answers in order, the writer has been flushed.
-  task<void> last_answers() {
+  task<void> last_answers(TimePoint latest) {
     auto awaited = std::make_shared<Awaited<bool>>(io_);
-    opened_.store->read([tell = Awaited<bool>::teller(awaited)](ledger::Books&) mutable { tell(true); });
-    (void)co_await Awaited<bool>::told(awaited, runtime_, runtime_.now() + kLastWords);
+    store_->read([tell = Awaited<bool>::teller(awaited)](ledger::Books&) mutable { tell(true); });
+    (void)co_await Awaited<bool>::told(awaited, runtime_, std::min(runtime_.now() + kLastWords, latest));
   }
 
   /// What a supervisor has to allow us between the signal and the end (terminationGracePeriodSeconds,
@@ -1055,6 +1075,7 @@ class Sidecar {
 
     const auto in_time = [&] { return busy() && !hurry_; };
     co_await wait_while(in_time, deadline);
+    const EndTimes times{hurry_ ? std::min(runtime_.now(), deadline) : deadline};
     if (busy()) {
       // A request that is still being sent to us is nobody's call yet.
       broken_off_ = front_.active() > 0;
@@ -1067,21 +1088,24 @@ class Sidecar {
       replays_.stop_all();
       runs_.stop_all();
       for (Signal* one : acts_) one->stop(StopReason::Shutdown);
-      co_await wait_while(busy, runtime_.now() + kLastWords);
+      co_await wait_while(busy, times.last_words());
     }
     // Transfers that are only being seen out have a second; they are nobody's call any more.
     const auto transfers = [this] { return upstream_.figures().exchanges > 0; };
-    co_await wait_while(transfers, runtime_.now() + kLastWords + kLastWords);
-    if (!opened_.store->flush(kFlushPatience)) {
+    co_await wait_while(transfers, std::min(runtime_.now() + kLastWords + kLastWords, times.transfers()));
+    if (!store_->flush(patience_until(times.flushed(), runtime_.now(), kFlushPatience))) {
       broken_off_ = true;
       say(Level::Error,
           "rows_lost",
           "the store could not write in time what it was told; what it does not write in the next moments is lost",
-          {{"file", config().store.path}, {"rows", opened_.store->figures().waiting}});
+          {{"file", config().store.path}, {"rows", store_->figures().waiting}});
     }
-    co_await last_answers();
-    co_await last_spans(hurry_ ? runtime_.now() : deadline);
+    co_await last_answers(times.answered());
+    co_await last_spans(hurry_ ? runtime_.now() : deadline, times.spans());
+    const TimePoint scrape = runtime_.now();
     co_await final_scrape();
+    const auto scraped = std::chrono::floor<milliseconds>(runtime_.now() - scrape);
+    store_->flush_within(patience_until(times.stored(scraped), runtime_.now(), kFlushPatience));
     say(Level::Info, "stopped", "callgate is gone", {{"calls", ledger_.ended()}});
     gone_ = true;
     // The pending wait refers to us; let it go before we do.
@@ -1108,16 +1132,16 @@ class Sidecar {
   CurlUpstream upstream_;
   DispatchAdmission admission_;
   budget::Memo memo_{};
-  OpenedStore opened_;
+  std::unique_ptr<ledger::Store> store_;
   StoreLedger ledger_;
-  EventFeed events_{runtime_, io_, *opened_.store};
+  EventFeed events_{runtime_, io_, *store_};
   UnknownAnswers unknown_;
   RecentCalls recent_{};
   const std::string instance_ = new_call_id(runtime_.wall_now(), runtime_.random_bits(), runtime_.random_bits());
   TraceExporter exporter_{make_otlp_wire()};
   std::atomic<std::shared_ptr<const WebhookSecrets>> webhook_secrets_;
   Front front_;
-  Replays replays_{runtime_, io_, *opened_.store, front_, replay_doors()};
+  Replays replays_{runtime_, io_, *store_, front_, replay_doors()};
   Runs runs_;
   RunsApi runs_api_;
   Server server_;
@@ -1133,7 +1157,11 @@ class Sidecar {
   std::atomic<bool> over_{false};  // The loop turns no more.
   std::atomic<bool> store_refuses_{false};
   std::atomic<bool> store_fails_{false};
+  std::atomic<bool> store_is_elsewhere_{false};
   std::string store_trouble_{};
+  std::string store_elsewhere_{};
+  std::uint64_t store_moves_ = 0;
+  std::uint64_t paid_again_ = 0;
   bool last_reload_good_ = true;
   std::string export_trouble_{};
   // Health is asked before the loop turns for the first time, and a start is no standstill.

@@ -197,7 +197,7 @@ task<void> refuse(Caller& caller, Problem no) {
 }  // namespace
 
 RunsApi::RunsApi(Runtime& runtime, asio::io_context& io, ledger::Store& store, Runs& runs, Front& front,
-                 Metrics& metrics, std::string store_trouble)
+                 Metrics& metrics, std::function<std::string()> store_trouble)
     : runtime_(runtime),
       io_(io),
       store_(store),
@@ -253,8 +253,8 @@ task<std::expected<ledger::RunAnswer, RunsApi::No>> RunsApi::accept(Understood w
                  "callgate_nothing_kept",
                  "Requests are not kept",
                  "a run's request must outlive this process, and store.path is :memory:");
-  if (!store_trouble_.empty())
-    co_return no(503, "callgate_store", "The store cannot be written", store_trouble_, kFullRetryAfter);
+  if (std::string trouble = store_trouble_(); !trouble.empty())
+    co_return no(503, "callgate_store", "The store cannot be written", std::move(trouble), kFullRetryAfter);
   const auto own = std::ranges::find_if(call.candidates, [](const auto& way) { return !way.configured; });
   if (own != call.candidates.end())
     co_return no(422, "callgate_no_credential", "No credential", no_credential(own->upstream));

@@ -14,6 +14,7 @@
 // Errors are application/problem+json. A worker sees its own tenant's runs alone; others' are as unknown as none.
 
 #include <expected>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,9 +30,9 @@ namespace gateway {
 /// I/O thread only.
 class RunsApi final : public OwnApi {
  public:
-  /// `store_trouble`: why what is told to the store would not outlive the process; empty: it would.
+  /// `store_trouble`: why what is told to the store would not be found by the next process; empty: it would.
   RunsApi(Runtime& runtime, asio::io_context& io, ledger::Store& store, Runs& runs, Front& front, Metrics& metrics,
-          std::string store_trouble);
+          std::function<std::string()> store_trouble);
 
   [[nodiscard]] bool is_asked(const Inbound& request) const override;
   task<void> serve(Inbound request, std::shared_ptr<const TenantConfig> tenant, Caller& caller,
@@ -73,7 +74,7 @@ class RunsApi final : public OwnApi {
   Runs& runs_;
   Front& front_;
   Metrics& metrics_;
-  std::string store_trouble_;
+  std::function<std::string()> store_trouble_;
   std::int64_t last_ms_ = 0;  // Ids grow, so that they are in the order of acceptance.
   std::uint64_t in_ms_ = 0;
 };

@@ -86,22 +86,20 @@ ledger::Retention retention_of(const Config::Store& store) {
           .runs = store.keep_runs};
 }
 
-OpenedStore open_store(const Config& config, const Environment& environment) {
+std::unique_ptr<ledger::Store> open_store(const Config& config, const Environment& environment) {
   ledger::StoreOptions options = options_of(config, environment);
-  OpenedStore opened;
   auto store = ledger::Store::open(options);
   if (!store) {
     using Kind = ledger::Problem::Kind;
     const ledger::Problem& problem = store.error();
     if (config.store.refuse || problem.kind == Kind::Newer || problem.kind == Kind::InUse)
       throw std::runtime_error(problem.text);
-    opened.trouble = problem.text;
-    options.path = kMemory;
+    options.stands_in_for = std::exchange(options.path, std::string{kMemory});
+    options.stands_in_because = problem.text;
     store = ledger::Store::open(std::move(options));
     if (!store) throw std::runtime_error(store.error().text);
   }
-  opened.store = std::move(*store);
-  return opened;
+  return std::move(*store);
 }
 
 std::string restore_pauses(

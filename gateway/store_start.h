@@ -13,18 +13,12 @@
 
 namespace gateway {
 
-struct OpenedStore {
-  std::unique_ptr<ledger::Store> store{};
-  /// Why it is not the file that was asked for; empty: it is. With on_failure: serve only.
-  std::string trouble{};
-};
-
 [[nodiscard]] ledger::Retention retention_of(const Config::Store& store);
 
-/// Opens the file; with store.on_failure: serve memory takes its place where there can be none. Throws
+/// Opens the file; with store.on_failure: serve memory takes its place while it cannot be used. Throws
 /// std::runtime_error, with the mend, for what must not be served over: another callgate's file, one of a newer
 /// version, a payload key that cannot be read and, with on_failure: refuse, everything.
-[[nodiscard]] OpenedStore open_store(const Config& config, const Environment& environment);
+[[nodiscard]] std::unique_ptr<ledger::Store> open_store(const Config& config, const Environment& environment);
 
 /// Whose money is limited under `now` in a way that it was not under `before`, and is not counted yet. To be asked
 /// before `now` comes into force.

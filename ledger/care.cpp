@@ -187,27 +187,12 @@ std::expected<void, std::string> backup(const std::string& path, const std::stri
   ::close(fd);
   std::string why;
   try {
-    constexpr int kPages = 256;
     Database from(path, Database::Open::Read, std::chrono::milliseconds{5'000});
     if (from.number("PRAGMA application_id").value_or(0) != kApplicationId) {
       throw SqlError(SQLITE_NOTADB, "this is no ledger of callgate");
     }
-    Database target(to, Database::Open::Write);
-    {
-      // A copy that was begun with one snapshot ends with it, however much is written meanwhile.
-      Transaction snapshot(from, Transaction::Kind::Read);
-      (void)from.number("SELECT count(*) FROM sqlite_schema");
-      sqlite3_backup* copy = sqlite3_backup_init(target.raw(), "main", from.raw(), "main");
-      if (copy == nullptr) throw SqlError(sqlite3_extended_errcode(target.raw()), sqlite3_errmsg(target.raw()));
-      int code = SQLITE_OK;
-      do {
-        code = sqlite3_backup_step(copy, kPages);
-      } while (code == SQLITE_OK);
-      sqlite3_backup_finish(copy);
-      if (code != SQLITE_DONE) throw SqlError(code, sqlite3_errstr(code));
-    }
-    // A single file: whoever opens it needs no log beside it.
-    target.run("PRAGMA journal_mode = DELETE");
+    copy_rows(from, to, [] { return true; });
+    Database target(to, Database::Open::Again);
     const std::optional<std::string> sound = target.text("PRAGMA quick_check(1)");
     if (sound != "ok") throw SqlError(SQLITE_CORRUPT, sound.value_or("nothing was copied"));
     return {};

@@ -177,10 +177,7 @@ ClaimAnswer Claims::ask(const ClaimAsk& ask) {
     ++figures_.unreadable;
     return unknown();
   }
-  stored->status = static_cast<int>(select_.number(6));
-  stored->stream = select_.number(7) != 0;
-  if (!select_.is_null(8)) stored->cost = budget::NanoUsd{select_.number(8)};
-  stored->call_id = call_id;
+  *stored = with_row(std::move(*stored), call_id);
   const bool once = select_.number(5) != 0;
   if (once) count_out();
   select_.reset();
@@ -199,6 +196,65 @@ ClaimAnswer Claims::ask(const ClaimAsk& ask) {
   return answer;
 }
 
+/// What its row says of an answer, besides its body.
+StoredAnswer Claims::with_row(StoredAnswer answer, std::string call_id) const {
+  answer.status = static_cast<int>(select_.number(6));
+  answer.stream = select_.number(7) != 0;
+  if (!select_.is_null(8)) answer.cost = budget::NanoUsd{select_.number(8)};
+  answer.call_id = std::move(call_id);
+  return answer;
+}
+
+Claims::Seen Claims::look(const ClaimAsk& ask, const OnceOutcome* waiting, bool recovered) {
+  using Kind = ClaimAnswer::Kind;
+  const auto says = [](Kind kind, std::string call_id = {}) {
+    Seen seen;
+    seen.answer.kind = kind;
+    seen.answer.call_id = std::move(call_id);
+    return seen;
+  };
+  const std::int64_t now = ms_of(ask.now);
+  select_.bind_blob(1, bytes_of(ask.scope));
+  struct Reset {  // A statement left on its row would hold a snapshot.
+    Statement& statement;
+    ~Reset() { statement.reset(); }
+  };
+  const Reset reset{select_};
+  const bool there = select_.step();
+  const std::string call_id{there ? select_.text(2) : std::string_view{}};
+  const std::int64_t state = there ? select_.number(1) : std::int64_t{Unknown};
+  const bool its = there && waiting != nullptr && waiting->call_id == call_id;
+  if (waiting != nullptr && (its || (waiting->unclaimed && state != Stored))) {
+    if (!waiting->answer) return says(Kind::NoStore);
+    const bool same = waiting->unclaimed ? waiting->unclaimed->fingerprint == ask.fingerprint
+                                         : select_.blob(0) == bytes_of(ask.fingerprint);
+    if (!same) return says(Kind::OtherBody, waiting->call_id);
+    Seen seen = says(Kind::Stored, waiting->call_id);
+    StoredAnswer answer = *waiting->answer;
+    answer.call_id = waiting->call_id;
+    seen.answer.answer = std::make_shared<const StoredAnswer>(std::move(answer));
+    seen.give_once = waiting->give_once;
+    return seen;
+  }
+  if (!there || (!select_.is_null(4) && select_.number(4) <= now)) return says(Kind::NoStore);
+  if (select_.blob(0) != bytes_of(ask.fingerprint)) return says(Kind::OtherBody, call_id);
+  if (state == Claimed && call_id == ask.call_id) return says(Kind::NoStore);
+  // Its lease could not be renewed: it is as good as its holder.
+  const bool held = holds(ask.scope, call_id);
+  if (state == Claimed && recovered && (held || select_.number(3) > now)) {
+    Seen seen = says(Kind::Held, call_id);
+    seen.answer.until = held ? ask.now + ask.lease : time_of(select_.number(3));
+    return seen;
+  }
+  std::expected<StoredAnswer, std::string> stored = std::unexpected(std::string{});
+  if (state == Stored) stored = read(ask.scope, call_id);
+  if (!stored) return says(ask.rerun ? Kind::NoStore : Kind::Unknown, call_id);
+  Seen seen = says(Kind::Stored, call_id);
+  seen.give_once = select_.number(5) != 0;
+  seen.answer.answer = std::make_shared<const StoredAnswer>(with_row(std::move(*stored), call_id));
+  return seen;
+}
+
 std::string Claims::as_stored(const OnceOutcome& once) const {
   if (!once.answer) return {};
   std::string bytes = pack(*once.answer);
@@ -208,7 +264,10 @@ std::string Claims::as_stored(const OnceOutcome& once) const {
 void Claims::end(const OnceOutcome& once, const std::string& as_stored, std::int64_t now_ms) {
   if (once.unclaimed && once.answer && !holds(once.scope, once.call_id)) {
     const ClaimAnswer::Kind kind = ask(*once.unclaimed).kind;
-    if (kind != ClaimAnswer::Kind::Ours && kind != ClaimAnswer::Kind::Unknown) return;
+    if (kind != ClaimAnswer::Kind::Ours && kind != ClaimAnswer::Kind::Unknown) {
+      if (kind == ClaimAnswer::Kind::Stored) ++figures_.paid_again;
+      return;
+    }
   }
   Change change;
   change.scope = once.scope;

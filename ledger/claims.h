@@ -35,6 +35,14 @@ class Claims {
   Claims(Database& database, const StoreOptions& options);
 
   [[nodiscard]] ClaimAnswer ask(const ClaimAsk& ask);
+  /// What can be said without writing, where the disk refuses; outside any transaction. `waiting`: what of this scope
+  /// has ended and is still to be written, if anything. Who would be told Ours is told NoStore; with the earlier
+  /// call's id, where that may have been paid and `rerun` lets it be made again.
+  struct Seen {
+    ClaimAnswer answer{};
+    bool give_once = false;  // It is to be forgotten now.
+  };
+  [[nodiscard]] Seen look(const ClaimAsk& ask, const OnceOutcome* waiting, bool recovered);
   /// As it will be stored; empty: it is not to be stored.
   [[nodiscard]] std::string as_stored(const OnceOutcome& once) const;
   void end(const OnceOutcome& once, const std::string& as_stored, std::int64_t now_ms);
@@ -58,6 +66,7 @@ class Claims {
 
   struct Figures {
     std::uint64_t answers = 0, bytes = 0, evicted = 0, unreadable = 0;
+    std::uint64_t paid_again = 0;  // Ended with an answer that another call of the same job had brought already.
   };
   [[nodiscard]] const Figures& figures() const { return figures_; }
 
@@ -77,6 +86,7 @@ class Claims {
   const std::string* in_memory(const Digest& scope) const;
   bool holds(const Digest& scope, const std::string& call_id) const;
   ClaimAnswer take(const ClaimAsk& ask, ClaimAnswer::Kind kind, std::string earlier);
+  StoredAnswer with_row(StoredAnswer answer, std::string call_id) const;
   void count_out();  // The row that select_ stands on.
 
   Database& database_;

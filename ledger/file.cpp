@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -34,20 +35,39 @@ std::string memory_name() {
   return ":memory:callgate-" + std::to_string(++count);
 }
 
-/// SQLite gives its log and index the same mode as the file has.
-std::expected<void, Problem> create(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd >= 0) {
-    ::close(fd);
-    return {};
+/// Behind all that SQLite reads, writes or locks: its largest file has 2^48 bytes.
+constexpr off_t kLockAt = off_t{1} << 50;
+constexpr int kMostLinks = 40;  // As the kernel has it.
+constexpr std::string_view kMending = ".mending";
+constexpr std::string_view kBeside[] = {"-shm", "-wal", "-journal"};
+
+/// Log and index are named after the file that symbolic links lead to; so is all else that stands beside it.
+std::string behind_links(const std::string& path) {
+  std::filesystem::path at = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(at, error); ++i) {
+    const std::filesystem::path to = std::filesystem::read_symlink(at, error);
+    if (error) return path;
+    at = to.is_absolute() ? to : at.parent_path() / to;
   }
-  const std::string why = errno_text();
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  std::string mend = "see its permissions";
-  if (errno == ENOENT) mend = "make the folder " + folder + " first";
-  if (errno == EROFS) mend = "the file system is mounted read-only; set store.path to one that is not";
-  if (errno == EISDIR) mend = "store.path must name a file";
-  return std::unexpected(unusable(path + ": cannot be opened for writing (" + why + "): " + mend));
+  return at.string();
+}
+
+FileId id_of(const struct stat& status) {
+  return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
+}
+
+FileId id_at(const std::string& name) {
+  struct stat status {};
+  return ::stat(name.c_str(), &status) == 0 ? id_of(status) : FileId{};
+}
+
+/// Log and index are there from the first look into the file on.
+void remember_place(OpenFile& file) {
+  (void)file.database->number("SELECT count(*) FROM sqlite_schema");
+  file.file = id_at(file.path);
+  file.log = id_at(file.path + "-wal");
+  file.index = id_at(file.path + "-shm");
 }
 
 void set_up(Database& database, const StoreOptions& options, bool in_memory) {
@@ -55,10 +75,14 @@ void set_up(Database& database, const StoreOptions& options, bool in_memory) {
   database.run("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY");
   // Deleted answers leave nothing readable where that costs no extra writing.
   database.run("PRAGMA secure_delete = FAST");
-  if (in_memory) return;
   // Of a new file. A call touches a dozen pages, and each goes whole into the log: small ones cost half the CPU of 4
   // KiB (bench/ledger).
   database.run("PRAGMA page_size = 1024");
+  if (in_memory) return;
+  // An empty log and the index stay when it is closed: on a full disk they could not be made anew, and then nothing
+  // of what was remembered could be read at the next start.
+  int persist = 1;
+  sqlite3_file_control(database.raw(), "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
   const std::optional<std::string> mode = database.text("PRAGMA journal_mode = WAL");
   if (mode != "wal") throw SqlError(SQLITE_CANTOPEN, "this file system cannot hold a write-ahead log");
   set_durability(database, options.commit);
@@ -105,10 +129,7 @@ std::string stamp(std::chrono::system_clock::time_point now) {
 
 /// With its log, which may hold what the file lacks.
 std::expected<std::string, Problem> set_aside(const std::string& path, std::chrono::system_clock::time_point now) {
-  std::string to = path + ".broken-" + stamp(now);
-  for (int i = 2; std::filesystem::exists(to) && i < 1'000; ++i) {
-    to = path + ".broken-" + stamp(now) + "-" + std::to_string(i);
-  }
+  const std::string to = free_name(path, "broken", now);
   for (const char* ending : {"-shm", "-wal", ""}) {
     std::error_code error;
     if (!std::filesystem::exists(path + ending, error)) continue;
@@ -143,6 +164,7 @@ std::expected<OpenFile, Problem> open_once(const StoreOptions& options, const st
       return std::unexpected(Problem{});
     }
     migrate(*file.database);
+    if (!in_memory) remember_place(file);
     return file;
   } catch (const SqlError& error) {
     if (error.of_the_file()) {
@@ -178,6 +200,36 @@ std::expected<FileLock, Problem> FileLock::take(const std::string& path) {
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, pid.data(), pid.size(), 0);
   return lock;
+}
+
+std::expected<FileLock, Problem> FileLock::take_itself(const std::string& path) {
+  // SQLite gives its log and index the same mode as the file has.
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    const std::string why = errno_text();
+    std::string mend = "see its permissions";
+    if (errno == ENOENT) mend = "make the folder " + std::filesystem::path(path).parent_path().string() + " first";
+    if (errno == EROFS) mend = "the file system is mounted read-only; set store.path to one that is not";
+    if (errno == EISDIR) mend = "store.path must name a file";
+    return std::unexpected(unusable(path + ": cannot be opened for writing (" + why + "): " + mend));
+  }
+  FileLock lock(fd);
+  struct flock byte {};
+  byte.l_type = F_WRLCK;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = kLockAt;
+  byte.l_len = 1;
+  // A file system that knows no such locks leaves the one by name.
+  if (::fcntl(fd, F_OFD_SETLK, &byte) == 0 || (errno != EAGAIN && errno != EACCES)) return lock;
+  return std::unexpected(Problem{Problem::Kind::InUse,
+                                 path + ": another callgate works with this very file under another name (a hard "
+                                        "link, a bind mount): stop that one, or give this one a store.path of its "
+                                        "own"});
+}
+
+bool FileLock::stands_at(const std::string& name) const {
+  struct stat status {};
+  return ::fstat(fd_, &status) == 0 && id_of(status) == id_at(name);
 }
 
 FileLock::FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -236,6 +288,10 @@ std::string trouble_text(const std::string& path, const SqlError& error) {
       {SQLITE_NOTADB, "is no database", "start callgate anew: it sets the file aside and begins another"},
   };
   std::string text = path + ": ";
+  if (error.code() == kMoved) {
+    return text.append("was removed or replaced while callgate works with it: what is known is to be written into a ")
+        .append("new file; until then rows wait");
+  }
   for (const Mend& row : kMends) {
     if (row.code != error.primary()) continue;
     return text.append(row.what).append(" (").append(error.what()).append("): ").append(row.mend);
@@ -245,23 +301,26 @@ std::string trouble_text(const std::string& path, const SqlError& error) {
 
 std::expected<OpenFile, Problem> open_file(const StoreOptions& options) {
   const bool in_memory = options.path == ":memory:";
-  const std::string path = in_memory ? memory_name() : options.path;
-  std::unique_ptr<FileLock> lock;
+  const std::string path = in_memory ? memory_name() : behind_links(options.path);
+  std::shared_ptr<FileLock> by_name;
   std::string aside;
   if (!in_memory) {
     std::expected<FileLock, Problem> taken = FileLock::take(path);
     if (!taken) return std::unexpected(taken.error());
-    lock = std::make_unique<FileLock>(std::move(*taken));
+    by_name = std::make_shared<FileLock>(std::move(*taken));
   }
   for (int tries = 0;; ++tries) {
+    std::shared_ptr<FileLock> itself;
     if (!in_memory) {
-      const std::expected<void, Problem> created = create(path);
-      if (!created) return std::unexpected(created.error());
+      std::expected<FileLock, Problem> taken = FileLock::take_itself(path);
+      if (!taken) return std::unexpected(taken.error());
+      itself = std::make_shared<FileLock>(std::move(*taken));
     }
     std::string broken;
     std::expected<OpenFile, Problem> file = open_once(options, path, in_memory, broken);
     if (file) {
-      file->lock = std::move(lock);
+      file->by_name = std::move(by_name);
+      file->itself = std::move(itself);
       file->set_aside = aside;
       return file;
     }
@@ -275,6 +334,97 @@ std::expected<OpenFile, Problem> open_file(const StoreOptions& options) {
     if (!to) return std::unexpected(to.error());
     aside = std::move(*to);
   }
+}
+
+Place place_of(const OpenFile& file) {
+  const FileId there = id_at(file.path);
+  if (there == file.file) {
+    const bool whole = id_at(file.path + "-wal") == file.log && id_at(file.path + "-shm") == file.index;
+    return whole ? Place::Same : Place::Gone;
+  }
+  std::error_code error;
+  return there == FileId{} || std::filesystem::file_size(file.path, error) == 0 ? Place::Gone : Place::Anothers;
+}
+
+void forget_log(const OpenFile& file) {
+  if (id_at(file.path + "-wal") == file.log) ::unlink((file.path + "-wal").c_str());
+  if (id_at(file.path + "-shm") == file.index) ::unlink((file.path + "-shm").c_str());
+}
+
+std::string free_name(const std::string& path, const std::string& why, std::chrono::system_clock::time_point now) {
+  const std::string name = path + "." + why + "-" + stamp(now);
+  std::string to = name;
+  std::error_code error;
+  for (int i = 2; std::filesystem::exists(to, error) && i < 1'000; ++i) to = name + "-" + std::to_string(i);
+  return to;
+}
+
+bool holds_rows(Database& database) {
+  constexpr std::string_view kTables[] = {
+      "calls", "spend_by_period", "idempotency", "events", "pauses", "grants", "dead_letters", "audit", "runs"};
+  return std::ranges::any_of(kTables, [&](std::string_view table) {
+    return database.number("SELECT 1 FROM " + std::string{table} + " LIMIT 1").has_value();
+  });
+}
+
+void copy_rows(Database& from, const std::string& to, const std::function<bool()>& go_on) {
+  constexpr int kPages = 256;
+  Database target(to, Database::Open::Write);
+  {
+    // A copy that was begun with one snapshot ends with it, however much is written meanwhile.
+    Transaction snapshot(from, Transaction::Kind::Read);
+    (void)from.number("SELECT count(*) FROM sqlite_schema");
+    sqlite3_backup* copy = sqlite3_backup_init(target.raw(), "main", from.raw(), "main");
+    if (copy == nullptr) throw SqlError(sqlite3_extended_errcode(target.raw()), sqlite3_errmsg(target.raw()));
+    int code = SQLITE_OK;
+    do {
+      code = go_on() ? sqlite3_backup_step(copy, kPages) : SQLITE_INTERRUPT;
+    } while (code == SQLITE_OK);
+    sqlite3_backup_finish(copy);
+    if (code != SQLITE_DONE) throw SqlError(code, sqlite3_errstr(code));
+  }
+  // A single file: whoever opens it needs no log beside it.
+  target.run("PRAGMA journal_mode = DELETE");
+}
+
+std::expected<OpenFile, Problem> open_copy(const OpenFile& from, const std::string& path, const StoreOptions& options,
+                                           const std::function<bool()>& go_on) {
+  OpenFile file;
+  file.path = path;
+  file.by_name = from.by_name;
+  // Who removes all that begins with its name removes the lock too.
+  if (!file.by_name || !file.by_name->stands_at(path + "-lock")) {
+    std::expected<FileLock, Problem> taken = FileLock::take(path);
+    if (!taken) return std::unexpected(taken.error());
+    file.by_name = std::make_shared<FileLock>(std::move(*taken));
+  }
+  const std::string fresh = path + std::string{kMending};
+  std::error_code error;
+  const auto clear = [&] {
+    for (const std::string_view ending : kBeside) std::filesystem::remove(fresh + std::string{ending}, error);
+    std::filesystem::remove(fresh, error);
+  };
+  clear();
+  std::expected<FileLock, Problem> itself = FileLock::take_itself(fresh);
+  if (!itself) return std::unexpected(itself.error());
+  file.itself = std::make_shared<FileLock>(std::move(*itself));
+  try {
+    copy_rows(*from.database, fresh, go_on);
+  } catch (const SqlError&) {
+    clear();
+    throw;
+  }
+  // The file first: should we die between the two, a log of the old one brings it to where it is already.
+  std::filesystem::rename(fresh, path, error);
+  if (error) {
+    clear();
+    return std::unexpected(unusable(path + ": cannot be written anew (" + error.message() + ")"));
+  }
+  for (const std::string_view ending : kBeside) std::filesystem::remove(path + std::string{ending}, error);
+  file.database = std::make_unique<Database>(path, Database::Open::Again);
+  set_up(*file.database, options, false);
+  remember_place(file);
+  return file;
 }
 
 }  // namespace ledger

@@ -184,7 +184,7 @@ struct ClaimAnswer {
     /// claim is taken over.
     Unknown,
     Held,     // Somebody else works on it, until `until` at most.
-    NoStore,  // The store cannot say now.
+    NoStore,  // The store cannot claim it now, nor knows of an answer. With an id: that call may have been paid.
   } kind = Kind::Ours;
   std::shared_ptr<const StoredAnswer> answer{};
   std::string call_id{};  // Whose claim or answer it is; of Unknown: the earlier call.

@@ -2,8 +2,10 @@
 
 #include <sqlite3.h>
 
+#include <cassert>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace ledger {
 namespace {
@@ -71,9 +73,9 @@ bool SqlError::of_the_place() const {
 bool SqlError::of_the_file() const { return primary() == SQLITE_CORRUPT || primary() == SQLITE_NOTADB; }
 
 Database::Database(const std::string& path, Open how, std::chrono::milliseconds busy) {
-  const int flags = how == Open::Write
-                        ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-                        : (path.starts_with(":memory:") ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
+  int flags = SQLITE_OPEN_READONLY;
+  if (how == Open::Again || path.starts_with(":memory:")) flags = SQLITE_OPEN_READWRITE;
+  if (how == Open::Write) flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   const int code = sqlite3_open_v2(uri_of(path, how).c_str(),
                                    &db_,
                                    flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
@@ -91,10 +93,39 @@ int Database::count_log(void* self, sqlite3*, const char*, int pages) {
   return SQLITE_OK;
 }
 
-void Database::count_log_pages() { sqlite3_wal_hook(db_, &count_log, this); }
+void Database::count_log_pages() {
+  counts_log_ = true;
+  sqlite3_wal_hook(db_, &count_log, this);
+}
 
 // Statements that are still there keep it open until they go.
-Database::~Database() { sqlite3_close_v2(db_); }
+Database::~Database() {
+  for (Statement* one = first_; one != nullptr; one = one->after_) one->database_ = nullptr;
+  sqlite3_close_v2(db_);
+}
+
+void Database::become(Database&& other) {
+  assert(other.first_ == nullptr);
+  std::vector<sqlite3_stmt*> anew;
+  for (const Statement* one = first_; one != nullptr; one = one->after_) {
+    sqlite3_stmt* made = nullptr;
+    const int code =
+        sqlite3_prepare_v3(other.db_, sqlite3_sql(one->statement_), -1, SQLITE_PREPARE_PERSISTENT, &made, nullptr);
+    if (code != SQLITE_OK) {
+      for (sqlite3_stmt* statement : anew) sqlite3_finalize(statement);
+      fail(other.db_, code);
+    }
+    anew.push_back(made);
+  }
+  auto made = anew.begin();
+  for (Statement* one = first_; one != nullptr; one = one->after_) {
+    sqlite3_finalize(std::exchange(one->statement_, *made));
+    ++made;
+  }
+  std::swap(db_, other.db_);
+  log_pages_ = 0;
+  if (counts_log_ || other.counts_log_) count_log_pages();
+}
 
 void Database::run(const char* sql) {
   const int code = sqlite3_exec(db_, sql, nullptr, nullptr, nullptr);
@@ -120,14 +151,36 @@ void Database::be_patient(std::chrono::milliseconds busy) {
   sqlite3_busy_timeout(db_, static_cast<int>(busy.count()));
 }
 
-Statement::Statement(Database& database, std::string_view sql) {
+Statement::Statement(Database& database, std::string_view sql) : database_(&database) {
   const int code =
       sqlite3_prepare_v3(database.raw(), sql.data(), size_of(sql), SQLITE_PREPARE_PERSISTENT, &statement_, nullptr);
   if (code != SQLITE_OK) fail(database.raw(), code);
+  enlist();
 }
 
-Statement::~Statement() { sqlite3_finalize(statement_); }
-Statement::Statement(Statement&& other) noexcept : statement_(std::exchange(other.statement_, nullptr)) {}
+Statement::~Statement() {
+  strike_off();
+  sqlite3_finalize(statement_);
+}
+
+Statement::Statement(Statement&& other) noexcept
+    : statement_(std::exchange(other.statement_, nullptr)), database_(other.database_) {
+  other.strike_off();
+  enlist();
+}
+
+void Statement::enlist() {
+  if (database_ == nullptr) return;
+  after_ = std::exchange(database_->first_, this);
+  if (after_ != nullptr) after_->before_ = this;
+}
+
+void Statement::strike_off() {
+  if (database_ == nullptr) return;
+  (before_ != nullptr ? before_->after_ : database_->first_) = after_;
+  if (after_ != nullptr) after_->before_ = before_;
+  database_ = nullptr;
+}
 
 namespace {
 

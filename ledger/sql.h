@@ -33,10 +33,13 @@ class SqlError : public std::runtime_error {
   int code_;
 };
 
+class Statement;
+
 class Database {
  public:
   enum class Open : std::uint8_t {
     Write,   // Makes the file if there is none.
+    Again,   // As Write, of a file that is there.
     Read,    // Never writes a row. It takes part in locking, so it may have to write beside the file.
     Frozen,  // A file that nobody writes, such as one on a read-only medium: no locking, no log.
   };
@@ -62,15 +65,22 @@ class Database {
   [[nodiscard]] std::int64_t log_pages() const { return log_pages_; }
   /// How long to wait for a lock that another process holds.
   void be_patient(std::chrono::milliseconds busy);
+  /// Goes on with the file of `other`, which has the same schema: statements of this connection, none of them under
+  /// way, are prepared anew there. Throws SqlError, and is as it was then.
+  void become(Database&& other);
   [[nodiscard]] sqlite3* raw() { return db_; }
 
  private:
+  friend class Statement;
   static int count_log(void* self, sqlite3* db, const char* name, int pages);
   sqlite3* db_ = nullptr;
   std::int64_t log_pages_ = 0;
+  bool counts_log_ = false;
+  Statement* first_ = nullptr;  // Of those that live.
 };
 
-/// Prepared once, used often:  for (statement.bind(1, id); statement.step();) use(statement.text(0));
+/// Prepared once, used often, within its connection's life:  for (statement.bind(1, id); statement.step();)
+/// use(statement.text(0));
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
@@ -113,7 +123,12 @@ class Statement {
   [[nodiscard]] std::string_view blob(int column) const;
 
  private:
+  friend class Database;
+  void enlist();
+  void strike_off();
   sqlite3_stmt* statement_ = nullptr;
+  Database* database_ = nullptr;
+  Statement *before_ = nullptr, *after_ = nullptr;  // Among those of its connection.
 };
 
 /// Leaving it without commit() rolls back.

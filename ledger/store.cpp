@@ -8,6 +8,7 @@
 #include <cassert>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -43,6 +44,9 @@ constexpr milliseconds kReaderBusy{2'000};
 /// How often leases and retention are looked at while nothing happens: with claims that are held, and without.
 constexpr milliseconds kTick{5'000};
 constexpr milliseconds kIdleTick{60'000};
+/// How often it is looked whether the file is still where it was, and whether one that could not be used can be.
+constexpr milliseconds kPlaceTick{1'000};
+constexpr milliseconds kStandInTick{5'000};
 constexpr milliseconds kRunTick{1'000};  // While runs are held; with short leases half of the shortest.
 /// So long without a look, or a clock so far from where it should be: owners may not have renewed in time. Never
 /// longer than the shortest lease that is held.
@@ -71,6 +75,14 @@ std::uint64_t size_of(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+/// Of which claim this is the end; null: of none.
+const Digest* ended_claim(const Op& op) {
+  const auto* end = std::get_if<EndOp>(&op.what);
+  if (end != nullptr && end->end.once) return &end->end.once->scope;
+  const auto* forget = std::get_if<ForgetOp>(&op.what);
+  return forget != nullptr ? &forget->scope : nullptr;
+}
+
 SealKeys keys_of(const StoreOptions& options) {
   if (options.payloads != Payloads::Encrypted) return {};
   return {options.payload_key, options.old_payload_keys};
@@ -97,6 +109,7 @@ class Store::Impl {
                  std::uint64_t letters_bytes);
   [[nodiscard]] StoreFigures figures() const;
   bool flush(milliseconds patience);
+  void flush_within(milliseconds most);
 
  private:
   struct Settings {
@@ -126,6 +139,12 @@ class Store::Impl {
   [[nodiscard]] milliseconds shortest_lease() const;
   void tidy();
   void checkpoint();
+  void look_up_claims();
+  void look_at_place();
+  void mend_place(Place place);
+  void take_up_file();
+  void go_on_at(OpenFile file, std::string elsewhere, std::string told);
+  [[nodiscard]] std::function<bool()> until_the_end();
 
   void read_all();  // The reader's thread.
   void keep();      // The keeper's.
@@ -134,6 +153,7 @@ class Store::Impl {
   void tell_given_up();
 
   // With the lock.
+  void trouble_is(std::string text);
   void count_in(const Op& op);
   void count_out(const Op& op);
   void shorten();
@@ -143,6 +163,7 @@ class Store::Impl {
   [[nodiscard]] bool in_trouble() const { return retry_at_.has_value(); }
 
   StoreOptions options_;
+  std::vector<std::shared_ptr<FileLock>> old_locks_{};  // Until the last connection to their files is gone.
   OpenFile file_;
   std::unique_ptr<Database> reading_from_{};  // The reader's.
   Database& database_;
@@ -154,6 +175,8 @@ class Store::Impl {
   std::int64_t looked_ms_ = 0;
   Statement remember_pause_, forget_pause_, remember_grant_;
   bool recovered_ = false;
+  bool displaced_ = false;  // The file does not stand where it stood.
+  steady_clock::time_point next_place_{};
   std::int64_t told_event_ = 0;
   std::int64_t tidied_ms_ = 0;  // When all was last found tidy.
   bool more_to_remove_ = false;
@@ -177,7 +200,10 @@ class Store::Impl {
   std::optional<std::uint64_t> in_hand_{};  // The number of the first of those that are being written.
   steady_clock::time_point in_hand_since_{};
   std::size_t in_hand_count_ = 0;
-  std::deque<Op> given_up_{};  // To be told.
+  std::deque<Op> given_up_{};             // To be told.
+  std::deque<Op> asked_{};                // Claims, to be answered by what can be read.
+  std::map<Digest, int> once_waiting_{};  // Of those that wait: how many end or forget a claim.
+  std::uint64_t files_ = 0;               // That were opened.
   std::vector<std::pair<Digest, std::string>> abandoned_{};
   std::deque<std::function<void(Books&)>> readings_{};
   std::function<void(std::int64_t)> listener_{};
@@ -206,6 +232,8 @@ Store::Impl::Impl(StoreOptions options, OpenFile file)
       remember_grant_(database_,
                       "INSERT INTO grants(at_ms, tenant, period, run_id, amount_nano) VALUES (?, ?, ?, ?, ?)") {
   figures_.set_aside = file_.set_aside;
+  if (!options_.stands_in_for.empty()) figures_.elsewhere = options_.stands_in_because;
+  next_place_ = steady_clock::now() + (in_memory() ? kStandInTick : kPlaceTick);
   told_event_ = rows_.last_event();
   page_bytes_ = static_cast<std::uint64_t>(database_.number("PRAGMA page_size").value_or(4'096));
   database_.be_patient(in_memory() ? kMemoryBusy : kBusy);
@@ -220,7 +248,7 @@ Store::Impl::Impl(StoreOptions options, OpenFile file)
   reading_from_ = std::make_unique<Database>(file_.path, Database::Open::Read, kReaderBusy);
   writer_ = std::thread([this] { write_all(); });
   reader_ = std::thread([this] { read_all(); });
-  if (!in_memory()) keeper_ = std::thread([this] { keep(); });
+  if (!in_memory() || !options_.stands_in_for.empty()) keeper_ = std::thread([this] { keep(); });
 }
 
 Store::Impl::~Impl() {
@@ -237,6 +265,8 @@ Store::Impl::~Impl() {
       waiting_.pop_front();
       give_up(std::move(op), "the process ended");
     }
+    std::ranges::move(asked_, std::back_inserter(given_up_));
+    asked_.clear();
     reader_stops_ = true;
   }
   for_reader_.notify_one();
@@ -255,7 +285,7 @@ void Store::Impl::hand_over(Op op) {
     const std::scoped_lock lock(mutex_);
     op.number = handed_++;
     if (in_trouble() && is_impatient(op)) {
-      given_up_.push_back(std::move(op));
+      (std::holds_alternative<ClaimOp>(op.what) ? asked_ : given_up_).push_back(std::move(op));
     } else {
       count_in(op);
       waiting_.push_back(std::move(op));
@@ -268,6 +298,7 @@ void Store::Impl::hand_over(Op op) {
 void Store::Impl::count_in(const Op& op) {
   waiting_bytes_ += op.bytes;
   if (op.urgent) ++urgent_;
+  if (const Digest* scope = ended_claim(op)) ++once_waiting_[*scope];
   if (!is_owed(op)) return;
   ++owed_waiting_;
   owed_bytes_ += op.bytes;
@@ -276,6 +307,9 @@ void Store::Impl::count_in(const Op& op) {
 void Store::Impl::count_out(const Op& op) {
   waiting_bytes_ -= op.bytes;
   if (op.urgent) --urgent_;
+  if (const Digest* scope = ended_claim(op)) {
+    if (const auto found = once_waiting_.find(*scope); --found->second == 0) once_waiting_.erase(found);
+  }
   if (!is_owed(op)) return;
   --owed_waiting_;
   owed_bytes_ -= op.bytes;
@@ -353,21 +387,34 @@ bool Store::Impl::flush(milliseconds patience) {
     ++urgent_;
   }
   for_writer_.notify_one();
-  return for_flush_.wait_for(lock, patience, [&] { return settled() >= wanted && given_up_.empty(); });
+  return for_flush_.wait_for(
+      lock, patience, [&] { return settled() >= wanted && given_up_.empty() && asked_.empty(); });
+}
+
+void Store::Impl::flush_within(milliseconds most) {
+  const std::scoped_lock lock(mutex_);
+  options_.flush_for = most;
 }
 
 // --- writing -------------------------------------------------------------------------------------------------------
 
 void Store::Impl::write_all() {
+  bool looked_last = false;
   for (;;) {
     std::vector<Op> batch = take();
     if (!batch.empty()) commit(std::move(batch));
     tell_given_up();
+    look_up_claims();
     look();
+    look_at_place();
     tidy();
     checkpoint();
     const std::scoped_lock lock(mutex_);
-    if (stop_at_ && (waiting_.empty() || steady_clock::now() >= *stop_at_)) return;
+    if (!stop_at_ || (!waiting_.empty() && steady_clock::now() < *stop_at_)) continue;
+    if (looked_last) return;
+    // What was written a moment ago shall not be in a file without a name.
+    looked_last = true;
+    next_place_ = {};
   }
 }
 
@@ -377,6 +424,7 @@ std::vector<Op> Store::Impl::take() {
   if (owed_.runs.holds_any()) until_look = std::min(kRunTick, shortest_lease() / 2);
   if (more_to_remove_ || claims_.over()) until_look = kTidyStep;
   steady_clock::time_point look_at = steady_clock::now() + until_look;
+  if (!in_memory() || !options_.stands_in_for.empty()) look_at = std::min(look_at, next_place_);
   if (retry_at_) look_at = std::min(look_at, *retry_at_);
   for (;;) {
     for (const auto& [scope, call_id] : abandoned_) claims_.abandon(scope, call_id);
@@ -398,7 +446,7 @@ std::vector<Op> Store::Impl::take() {
     }
     if (at <= now) break;
     if (stop_at_ && (waiting_.empty() || now >= *stop_at_)) return {};
-    if (!given_up_.empty() || now >= look_at) return {};
+    if (!given_up_.empty() || !asked_.empty() || now >= look_at) return {};
     for_writer_.wait_until(lock, std::min({at, look_at, stop_at_.value_or(at)}));
   }
   std::vector<Op> batch;
@@ -421,6 +469,8 @@ template <typename Work>
 void Store::Impl::transact(Work work, bool to_disk) {
   std::uint64_t found = 0;
   try {
+    // What is written where nobody will look for it is not written.
+    if (displaced_) throw SqlError(kMoved, "the file has moved");
     sync_as(to_disk ? Commit::Disk : options_.commit);
     Transaction transaction(database_, Transaction::Kind::Write);
     if (!recovered_) {
@@ -451,6 +501,7 @@ void Store::Impl::transact(Work work, bool to_disk) {
     figures_.answers_bytes = claims_.figures().bytes;
     figures_.answers_evicted = claims_.figures().evicted;
     figures_.answers_unreadable = claims_.figures().unreadable;
+    figures_.paid_again = claims_.figures().paid_again;
     figures_.letters_bytes = static_cast<std::uint64_t>(owed_.letters.figures().bytes);
     figures_.letters_without = owed_.letters.figures().without;
     figures_.letters_expired = owed_.letters.figures().expired;
@@ -608,8 +659,12 @@ void Store::Impl::commit_alone(std::vector<Op> batch) {
 
 void Store::Impl::fail(const SqlError& error) {
   const std::scoped_lock lock(mutex_);
+  trouble_is(trouble_text(file_.path, error));
+}
+
+void Store::Impl::trouble_is(std::string text) {
   ++figures_.failures;
-  figures_.trouble = trouble_text(file_.path, error);
+  figures_.trouble = std::move(text);
   retry_at_ = steady_clock::now() + backoff_;
   backoff_ = std::min(backoff_ * 2, kBackoffMax);
 }
@@ -630,12 +685,202 @@ void Store::Impl::put_back(std::vector<Op> batch) {
         continue;
       }
       count_out(op);
-      given_up_.push_back(std::move(op));
+      (std::holds_alternative<ClaimOp>(op.what) ? asked_ : given_up_).push_back(std::move(op));
     }
     waiting_ = std::move(rest);
     shorten();
   }
   tell_given_up();
+}
+
+/// The disk refuses to be written, and may be read all the same: what was paid is not bought again.
+void Store::Impl::look_up_claims() {
+  for (;;) {
+    Op op;
+    std::optional<OnceOutcome> waiting;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (asked_.empty()) break;
+      op = std::move(asked_.front());
+      asked_.pop_front();
+      if (!in_trouble()) {
+        count_in(op);
+        waiting_.push_back(std::move(op));
+        continue;
+      }
+      const Digest& scope = std::get<ClaimOp>(op.what).ask.scope;
+      if (once_waiting_.contains(scope)) {
+        const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const Op& one) {
+          const Digest* ended = ended_claim(one);
+          return ended != nullptr && *ended == scope;
+        });
+        if (const auto* forget = std::get_if<ForgetOp>(&last->what)) {
+          waiting.emplace().scope = scope;
+          waiting->call_id = forget->call_id;
+        } else {
+          waiting = std::get<EndOp>(last->what).end.once;
+        }
+      }
+    }
+    auto& claim = std::get<ClaimOp>(op.what);
+    Claims::Seen seen;
+    seen.answer.kind = ClaimAnswer::Kind::NoStore;
+    try {
+      seen = claims_.look(claim.ask, waiting ? &*waiting : nullptr, recovered_);
+    } catch (const std::exception&) {
+      // Not even read; the call goes on without.
+    }
+    if (seen.give_once) {
+      Op forget;
+      forget.what = ForgetOp{claim.ask.scope, seen.answer.call_id};
+      hand_over(std::move(forget));
+    }
+    if (claim.answered) claim.answered(std::move(seen.answer));
+  }
+  for_flush_.notify_all();
+}
+
+// --- its place -----------------------------------------------------------------------------------------------------
+
+std::function<bool()> Store::Impl::until_the_end() {
+  return [this] {
+    // Those who ask for a claim do not wait for a whole copy.
+    look_up_claims();
+    tell_given_up();
+    const std::scoped_lock lock(mutex_);
+    return !stop_at_ || steady_clock::now() < *stop_at_;
+  };
+}
+
+/// Rows that go into a file without a name are lost with the process: who has removed or replaced it shall hear of
+/// it, and nothing shall be lost.
+void Store::Impl::look_at_place() {
+  const steady_clock::time_point now = steady_clock::now();
+  if (now < next_place_) return;
+  if (in_memory()) {
+    if (!options_.stands_in_for.empty()) take_up_file();
+    next_place_ = steady_clock::now() + kStandInTick;
+    return;
+  }
+  next_place_ = now + kPlaceTick;
+  const Place place = place_of(file_);
+  displaced_ = place != Place::Same;
+  if (displaced_) mend_place(place);
+}
+
+void Store::Impl::mend_place(Place place) {
+  std::string why;
+  try {
+    // Whoever looks meanwhile is told.
+    fail(SqlError(kMoved, {}));
+    const std::string path = file_.path;
+    std::string to = path;
+    std::string elsewhere;
+    std::string told = path +
+                       ": was removed while callgate works with it; what was known has been written into a new "
+                       "file there, and nothing is lost";
+    if (place == Place::Anothers) {
+      to = free_name(path, "kept", options_.now());
+      elsewhere = path +
+                  ": another file was put in its place while callgate works with it: what was known and what "
+                  "comes is in " +
+                  to + ". Stop callgate, and decide which of the two is to stand there";
+      told = elsewhere;
+    }
+    std::expected<OpenFile, Problem> file = open_copy(file_, to, options_, until_the_end());
+    if (file) {
+      // It would be taken for that of the other file, and mixed into it.
+      if (place == Place::Anothers) forget_log(file_);
+      return go_on_at(std::move(*file), std::move(elsewhere), std::move(told));
+    }
+    why = file.error().text;
+  } catch (const SqlError& error) {
+    why = error.what();
+  }
+  const std::scoped_lock lock(mutex_);
+  figures_.trouble = trouble_text(file_.path, SqlError(kMoved, {})) + " (which does not succeed: " + why + ")";
+}
+
+/// Memory takes the place of a file that could not be used at the start: perhaps it can be now.
+void Store::Impl::take_up_file() {
+  StoreOptions options = options_;
+  options.path = options_.stands_in_for;
+  options.set_aside_if_broken = false;
+  std::string why;
+  try {
+    std::expected<OpenFile, Problem> found = open_file(options);
+    if (!found) {
+      const std::scoped_lock lock(mutex_);
+      figures_.elsewhere = found.error().text;
+      return;
+    }
+    const bool earlier = holds_rows(*found->database);
+    std::string to = found->path;
+    std::string elsewhere;
+    std::string told = to + ": can be used now; what was known in memory is in it";
+    if (earlier) {
+      to = free_name(to, "kept", options_.now());
+      elsewhere = found->path +
+                  ": can be used again, and holds the rows of an earlier time: restart callgate to go on "
+                  "with it. What has come since the start, and what comes, is in " +
+                  to;
+      told = elsewhere;
+    }
+    OpenFile from;
+    from.by_name = found->by_name;
+    from.database = std::move(file_.database);
+    found->database.reset();
+    struct Back {
+      OpenFile& from;
+      OpenFile& to;
+      ~Back() { to.database = std::move(from.database); }
+    };
+    std::expected<OpenFile, Problem> file = std::unexpected(Problem{});
+    {
+      const Back back{from, file_};
+      file = open_copy(from, to, options, until_the_end());
+    }
+    if (!file) {
+      why = file.error().text;
+    } else {
+      old_locks_.push_back(found->by_name);
+      old_locks_.push_back(found->itself);
+      options_.path = options.path;
+      owed_.lasting = true;
+      return go_on_at(std::move(*file), std::move(elsewhere), std::move(told));
+    }
+  } catch (const SqlError& error) {
+    why = trouble_text(options.path, error);
+  }
+  const std::scoped_lock lock(mutex_);
+  figures_.elsewhere = why;
+}
+
+void Store::Impl::go_on_at(OpenFile file, std::string elsewhere, std::string told) {
+  database_.become(std::move(*file.database));
+  // Enough for every connection to have gone on; of older files nobody asks for a lock.
+  constexpr std::size_t kOldLocks = 16;
+  if (file_.by_name != file.by_name) old_locks_.push_back(std::move(file_.by_name));
+  old_locks_.push_back(std::move(file_.itself));
+  if (old_locks_.size() > kOldLocks) old_locks_.erase(old_locks_.begin(), old_locks_.end() - kOldLocks);
+  database_.be_patient(kBusy);
+  synced_as_ = options_.commit;
+  page_bytes_ = static_cast<std::uint64_t>(database_.number("PRAGMA page_size").value_or(4'096));
+  next_checkpoint_ = 0;
+  displaced_ = false;
+  const std::scoped_lock lock(mutex_);
+  file_.by_name = std::move(file.by_name);
+  file_.itself = std::move(file.itself);
+  file_.path = std::move(file.path);
+  file_.file = file.file;
+  file_.log = file.log;
+  file_.index = file.index;
+  ++files_;
+  ++figures_.moves;
+  figures_.last_move = std::move(told);
+  figures_.elsewhere = std::move(elsewhere);
+  // It is tried at once.
+  if (retry_at_) retry_at_ = steady_clock::now();
 }
 
 // --- keeping order -------------------------------------------------------------------------------------------------
@@ -696,6 +941,7 @@ void Store::Impl::tidy() {
 }
 
 void Store::Impl::checkpoint() {
+  if (displaced_) return;
   const std::int64_t pages = database_.log_pages();
   const auto bytes = static_cast<std::uint64_t>(pages) * page_bytes_;
   if (bytes < kCheckpointBytes) {
@@ -740,13 +986,17 @@ void Store::Impl::checkpoint() {
 void Store::Impl::keep() {
   std::unique_ptr<Database> database;
   std::unique_lock lock(mutex_);
+  std::uint64_t of = files_;
   for (;;) {
     for_keeper_.wait(lock, [&] { return keeping_ || reader_stops_; });
     if (reader_stops_) return;
+    const std::string path = file_.path;
+    const bool moved = std::exchange(of, files_) != files_;
     lock.unlock();
     try {
+      if (moved) database.reset();
       if (!database) {
-        database = std::make_unique<Database>(file_.path, Database::Open::Write, kReaderBusy);
+        database = std::make_unique<Database>(path, Database::Open::Again, kReaderBusy);
         set_durability(*database, options_.commit);
       }
       database->run("PRAGMA wal_checkpoint(PASSIVE)");
@@ -766,6 +1016,7 @@ void Store::Impl::keep() {
 void Store::Impl::read_all() {
   const std::unique_ptr<Books> books = make_books(*reading_from_, keys_of(options_));
   std::unique_lock lock(mutex_);
+  std::uint64_t of = files_;
   for (;;) {
     for_reader_.wait(lock, [&] { return !readings_.empty() || !given_up_.empty() || reader_stops_; });
     if (!given_up_.empty()) {
@@ -777,7 +1028,18 @@ void Store::Impl::read_all() {
     if (readings_.empty()) return;
     const std::function<void(Books&)> reading = std::move(readings_.front());
     readings_.pop_front();
+    const std::string path = file_.path;
+    const bool moved = of != files_;
+    const std::uint64_t now_of = files_;
     lock.unlock();
+    if (moved) {
+      try {
+        reading_from_->become(Database{path, Database::Open::Read, kReaderBusy});
+        of = now_of;
+      } catch (const SqlError&) {
+        // What it says is older; the next reading tries again.
+      }
+    }
     reading(*books);
     lock.lock();
   }
@@ -807,8 +1069,10 @@ void Store::Impl::configure(const Retention& retention, milliseconds answers_for
 
 StoreFigures Store::Impl::figures() const {
   StoreFigures figures;
+  std::string path;
   {
     const std::scoped_lock lock(mutex_);
+    path = file_.path;
     figures = figures_;
     figures.waiting = waiting_.size() + (in_hand_ ? in_hand_count_ : 0);
     figures.waiting_bytes = waiting_bytes_;
@@ -817,8 +1081,8 @@ StoreFigures Store::Impl::figures() const {
       figures.trouble = "the disk of " + file_.path + " has not answered for " + std::to_string(kStalled.count()) +
                         " s; rows wait in memory";
   }
-  figures.file_bytes = size_of(file_.path);
-  figures.log_bytes = size_of(file_.path + "-wal");
+  figures.file_bytes = size_of(path);
+  figures.log_bytes = size_of(path + "-wal");
   return figures;
 }
 
@@ -905,5 +1169,6 @@ void Store::configure(const Retention& retention, milliseconds answers_for, std:
 }
 StoreFigures Store::figures() const { return impl_->figures(); }
 bool Store::flush(milliseconds patience) { return impl_->flush(patience); }
+void Store::flush_within(milliseconds most) { impl_->flush_within(most); }
 
 }  // namespace ledger

@@ -13,8 +13,11 @@
 //   ----------------  --------------------------------------------------------------------------------------------
 //   committed         done(Written::Committed), on the writer's thread
 //   disk refuses      what waits stays, in order, and is tried again (100 ms, doubling to 5 s); claims are answered
-//                     NoStore at once; figures().trouble says why, until a transaction succeeds (where nothing
-//                     waits, an empty one is tried)
+//                     at once by what can be read: an answer that is there is given, else NoStore; figures().trouble
+//                     says why, until a transaction succeeds (where nothing waits, an empty one is tried)
+//   the file is       looked for each second. Gone, or its log: what is known is written into a new file there, and
+//   removed           rows wait until it is. Another file stands there: what is known goes on in PATH.kept-TIME, and
+//                     figures().elsewhere says so to the end
 //   disk stalls       a transaction takes more than 3 s: figures().trouble says so until it is over; all that comes
 //                     waits behind it
 //   too much waits    the oldest is given up, counted by kind: done(Written::Lost). What carries a letter or a run's
@@ -77,6 +80,10 @@ struct StoreOptions {
   std::chrono::milliseconds flush_for{3'000};  // At the end.
   /// For leases and retention; rows are told their own times.
   std::function<std::chrono::system_clock::time_point()> now{};
+  /// With ":memory:" alone: the file that could not be used, and why. It is tried again; once it can be, all that is
+  /// known is in it, or, where it holds the rows of an earlier time, in a file beside it.
+  std::string stands_in_for{};
+  std::string stands_in_because{};
   bool set_aside_if_broken = true;  // A file that fails its check is renamed and a new one begun, else: no start.
 };
 
@@ -119,8 +126,13 @@ struct StoreFigures {
   std::uint64_t runs_open = 0;           // Queued and running, …
   std::uint64_t runs_bytes = 0;          // … and their requests, as stored.
   std::string set_aside{};               // Where a broken file went at the start.
+  std::uint64_t paid_again = 0;          // Answers to jobs that another call had brought already, unknown to us then.
+  std::uint64_t moves = 0;               // How often the file had to be left, or taken up, while it was served.
+  std::string last_move{};               // For people.
   std::string trouble{};                 // Why nothing can be written now; empty: all is well.
-  std::string last_loss{};               // What was given up last, and why.
+  /// Why the next start will not find in the file of `path` what is written now; empty: it will.
+  std::string elsewhere{};
+  std::string last_loss{};  // What was given up last, and why.
 };
 
 struct Op;
@@ -194,6 +206,8 @@ class Store {
   void configure(const Retention& retention, std::chrono::milliseconds answers_for, std::uint64_t answers_bytes,
                  std::uint64_t letters_bytes);
   [[nodiscard]] StoreFigures figures() const;
+  /// What the end may take for what still waits (StoreOptions::flush_for).
+  void flush_within(std::chrono::milliseconds most);
   /// Waits until all that was handed over before has been written or given up; false: not within `patience`.
   bool flush(std::chrono::milliseconds patience);
 

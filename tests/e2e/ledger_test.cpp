@@ -195,6 +195,42 @@ TEST(Ledger, without_a_usable_file_calls_are_served_and_it_is_told_or_it_does_no
   EXPECT_NE(strict.err().find(nowhere), std::string::npos) << strict.err();
 }
 
+TEST(Ledger, a_place_that_is_there_at_last_takes_what_was_known_without_a_restart) {
+  const TempDir folder;
+  const std::string volume = folder.path() + "/volume";
+  Lives lives{"store: {path: " + volume + "/callgate.db}\n"};
+  EXPECT_EQ(lives.chat().status, 200);
+  const Response ready = http_get(lives.callgate->health_url() + "/readyz");
+  EXPECT_EQ(ready.status, 200);
+  EXPECT_NE(ready.body.find("not in the file"), std::string::npos) << ready.body;
+  std::filesystem::create_directory(volume);
+  EXPECT_EQ(support::awaited(1, [&] { return lives.figure("callgate_store_up"); }), 1);
+  EXPECT_EQ(lives.callgate->process().json_line("store_moved").at("level"), "error");
+  (void)lives.callgate->process().json_line("store_recovered");
+  EXPECT_EQ(http_get(lives.callgate->health_url() + "/readyz").body, "ok\n");
+  EXPECT_EQ(lives.chat().status, 200);
+  EXPECT_TRUE(support::eventually([&] { return lives.figure("callgate_store_waiting") == 0; }));
+  lives.kill();
+  lives.begin();
+  EXPECT_EQ(lives.events("after=0").at("events").size(), 2u);
+}
+
+TEST(Ledger, a_file_that_is_removed_is_noticed_and_a_kill_afterwards_loses_nothing) {
+  Lives lives{"store: {payloads: plain}\n"};
+  const HeaderList key{{"Idempotency-Key", "job:1"}};
+  EXPECT_EQ(lives.chat(kUnary, key).status, 200);
+  ASSERT_TRUE(std::filesystem::remove(lives.folder.path() + "/callgate.db"));
+  EXPECT_EQ(support::awaited(1, [&] { return lives.figure("callgate_store_moves_total"); }), 1);
+  EXPECT_NE(lives.callgate->process().json_line("store_moved").value("msg", "").find("removed"), std::string::npos);
+  EXPECT_EQ(support::awaited(1, [&] { return lives.figure("callgate_store_up"); }), 1);
+  EXPECT_EQ(lives.chat().status, 200);
+  lives.kill();
+  lives.begin();
+  EXPECT_EQ(lives.chat(kUnary, key).header("callgate-idempotency"), "replayed");
+  EXPECT_EQ(lives.events("after=0").at("events").size(), 3u);
+  EXPECT_EQ(lives.provider.stats().at("requests"), 2);
+}
+
 /// Neither keys nor what was asked and answered is in the file, unless it is told to keep answers.
 TEST(Ledger, F36_no_key_and_no_body_is_in_the_file) {
   const TempDir keys;
@@ -282,6 +318,40 @@ TEST(Ledger, F44_what_was_done_while_the_store_was_locked_is_known_afterwards) {
   lives.begin();
   EXPECT_EQ(lives.chat(kUnary, key).header("callgate-idempotency"), "replayed");
   EXPECT_EQ(lives.provider.stats().at("requests"), 2);
+}
+
+/// A disk that refuses to be written can be read.
+TEST(Ledger, F44_a_job_of_an_earlier_process_is_not_paid_again_while_the_store_is_locked) {
+  Lives lives{"store: {commit_wait: 50ms, payloads: plain}\n"};
+  const HeaderList key{{"Idempotency-Key", "job:1"}};
+  EXPECT_EQ(lives.chat(kUnary, key).status, 200);
+  lives.kill();
+  lives.begin();
+  const LockedStore lock{lives.folder.path()};
+  ASSERT_TRUE(lock.held());
+  EXPECT_EQ(lives.chat().status, 200);
+  EXPECT_EQ(support::awaited(0, [&] { return lives.figure("callgate_store_up"); }), 0);
+  EXPECT_EQ(lives.chat(kUnary, key).header("callgate-idempotency"), "replayed");
+  EXPECT_EQ(lives.chat(R"({"model":"gpt-5-mini","messages":[]})", key).status, 422);
+  EXPECT_EQ(lives.provider.stats().at("requests"), 2);
+}
+
+/// Whoever stops it was told how long that takes.
+TEST(Ledger, an_end_keeps_its_time_with_a_store_that_refuses) {
+  Lives lives{"store: {commit_wait: 50ms}\nshutdown: {drain: 500ms}\n"};
+  lives.provider.script(R"([{"answer": {"hold": "door"}}])");
+  const LockedStore lock{lives.folder.path()};
+  ASSERT_TRUE(lock.held());
+  RawClient client{lives.callgate->data_port()};
+  client.send(support::request_text("POST", "/openai/v1/chat/completions", kUnary, {}));
+  lives.provider.wait("held=1");
+  EXPECT_EQ(support::awaited(0, [&] { return lives.figure("callgate_store_up"); }), 0);
+  const Clock::time_point begun = Clock::now();
+  lives.callgate->process().signal(SIGTERM);
+  const Json line = lives.callgate->process().json_line("draining");
+  EXPECT_EQ(line.value("end_takes_ms", 0), 5'500);
+  EXPECT_EQ(lives.callgate->process().wait(), 1) << "rows were lost, and that is told";
+  EXPECT_LE(Clock::now() - begun, 5'500ms);
 }
 
 /// With store.on_failure: refuse, nothing is called that could not be remembered.

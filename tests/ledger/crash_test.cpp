@@ -4,11 +4,14 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <random>
 #include <set>
 
 #include "ledger/care.h"
+#include "tests/ledger/small_disk.h"
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
@@ -110,6 +113,69 @@ TEST_P(CrashTest, what_was_told_is_there_after_a_kill) {
       << "no claim outlives its process";
   EXPECT_EQ(database.number("SELECT sum(cost_nano) FROM attempts"),
             database.number("SELECT sum(cost_nano) FROM spend_by_period"));
+}
+
+/// The disk is full at a moment of its own, and may still be when the process is killed and when the next one begins.
+TEST(CrashOnAFullDisk, what_was_told_is_there_after_a_kill_and_can_be_read_while_the_disk_is_full) {
+  const SmallDisk disk("size=16m");
+  if (!disk.mounted()) GTEST_SKIP() << "this process may not mount a tmpfs";
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 chance(seed);
+  const auto up_to = [&](int most) { return std::uniform_int_distribution<int>(0, most)(chance); };
+  Clock clock;
+  const std::string path = disk.path("callgate.db");
+  constexpr int kRounds = 10;
+  std::set<int> done;
+  for (int round = 0; round < kRounds; ++round) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      close(ends[0]);
+      write_until_killed(path, ends[1], round * 100'000, ledger::Commit::Process);
+    }
+    close(ends[1]);
+    Tell told;
+    const auto hear = [&] {
+      if (read(ends[0], &told, sizeof told) != static_cast<ssize_t>(sizeof told)) return false;
+      if (told.end) done.insert(told.call);
+      return true;
+    };
+    for (int i = up_to(200); i >= 0; --i) ASSERT_TRUE(hear());
+    disk.fill();
+    for (int i = up_to(2'000); i > 0; --i) std::this_thread::yield();
+    const bool well_again = round % 2 == 0;
+    if (well_again) {
+      disk.clear();
+      for (int i = up_to(200); i >= 0; --i) ASSERT_TRUE(hear());
+    }
+    kill(child, SIGKILL);
+    while (hear()) {
+    }
+    close(ends[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+    {
+      auto store = opened(options_at(path, clock));
+      ASSERT_TRUE(store);
+      // The answer of every other job was kept: those are never taken for new ones, whatever may be written.
+      const auto kept = std::ranges::find_if(done, [](int one) { return one % 2 == 0; });
+      ASSERT_NE(kept, done.end());
+      const ClaimAnswer answer = claimed(*store, asking(*kept, clock, 99'999'999));
+      EXPECT_NE(answer.kind, ClaimAnswer::Kind::Ours);
+      EXPECT_TRUE(answer.kind != ClaimAnswer::Kind::NoStore || !answer.call_id.empty());
+    }
+    disk.clear();
+    opened(options_at(path, clock)).reset();
+    ASSERT_EQ(ledger::check(path), std::vector<std::string>{});
+  }
+  Database database(path, Database::Open::Read);
+  for (const int one : done) {
+    ASSERT_EQ(database.number("SELECT state FROM calls WHERE id = '" + id_of(one) + "'").value_or(-1), 1) << one;
+  }
 }
 
 }  // namespace crash_test
