@@ -8,6 +8,7 @@
 
 #include "cli/config.h"
 #include "gateway/config_values.h"
+#include "gateway/json_out.h"
 
 namespace cli {
 namespace {
@@ -57,36 +58,12 @@ std::string literal(std::string_view text) {
   return out + '"';
 }
 
-std::string escaped(unsigned code) {
-  std::array<char, 8> text{};
-  std::snprintf(text.data(), text.size(), "\\u%04x", code);
-  return text.data();
-}
-
-/// A double-quoted text of YAML. Readers differ over what of UTF-8 ends a line or is refused: that is escaped.
+/// A double-quoted text of YAML, as of JSON. Readers differ over what of UTF-8 ends a line or is refused: that is
+/// escaped.
 std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto at = [&](std::size_t ahead) {
-      return i + ahead < text.size() ? static_cast<unsigned char>(text[i + ahead]) : 0U;
-    };
-    const bool two = (byte & 0xE0) == 0xC0;
-    const bool three = (byte & 0xF0) == 0xE0;
-    const unsigned code = two     ? (byte & 0x1FU) << 6 | (at(1) & 0x3FU)
-                          : three ? (byte & 0x0FU) << 12 | (at(1) & 0x3FU) << 6 | (at(2) & 0x3FU)
-                                  : byte;
-    const bool odd = code < 0x20 || (code >= 0x7F && code < 0xA0 && (two || byte == 0x7F)) || code == 0x2028 ||
-                     code == 0x2029 || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
-    if (odd) {
-      out += escaped(code);
-      i += two ? 1 : three ? 2 : 0;
-      continue;
-    }
-    if (byte == '"' || byte == '\\') out += '\\';
-    out += text[i];
-  }
-  return out + '"';
+  std::string out;
+  gateway::append_json(out, text, text.size());
+  return out;
 }
 
 struct Rule {

@@ -101,7 +101,7 @@ int follow(std::string_view command, const Arguments& arguments, Terminal& termi
       }
       const Json& events = json.at("events");
       for (const Json& event : events) {
-        after = event.at("seq").dump();
+        after = event.at("id").dump();
         if (left > 0 && say(event)) --left;
       }
       // Nobody reads it any more.

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <set>
 
+#include "cli/plain_output.h"
 #include "gateway/config_values.h"
 
 namespace cli {
@@ -314,9 +315,20 @@ int run(const std::vector<std::string>& words, Terminal& terminal) {
   Arguments arguments;
   if (const auto wrong = read_arguments(*command, rest, arguments)) return misused(*command, terminal, *wrong);
   if (arguments.has("--no-input")) terminal.in_person = false;
-  const int code = command->run(arguments, terminal);
+  PlainOutput plain_out{terminal.out, terminal.colour_out ? "\x1b" : ""};
+  PlainOutput plain_err{terminal.err, terminal.live_err ? "\x1b\r" : terminal.colour_err ? "\x1b" : ""};
+  Terminal plain{terminal.in,
+                 plain_out,
+                 plain_err,
+                 terminal.colour_out,
+                 terminal.colour_err,
+                 terminal.in_person,
+                 terminal.live_err};
+  const int code = command->run(arguments, plain);
+  plain_err.flush();
+  const bool written = plain_out.flush() && terminal.out.flush();
   // A result that could not be written, as to a full disk, is no success.
-  if (!terminal.out.flush() && code == kDone) {
+  if (!written && code == kDone) {
     terminal.err << "callgate: the output could not be written\n";
     return kFailed;
   }

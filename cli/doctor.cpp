@@ -45,6 +45,7 @@ using gateway::SecretSource;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPatience{5'000};
+constexpr milliseconds kQuickLook{3'000};  // Of a file that may be in use meanwhile.
 constexpr std::uint64_t kLittleDisk = 1ULL << 30U;
 constexpr std::uint64_t kNoDisk = 64ULL << 20U;
 constexpr std::int64_t kSkewMs =
@@ -452,11 +453,14 @@ void Doctor::look_at_store() {
     if (errno == ENOENT) return add(Level::Ok, "store", path + " is not there yet; the first start makes it");
     return add(Level::Warn, "store", "this user may not look into " + path, kOthersEyes);
   }
-  const std::vector<std::string> wrong = ledger::quick_check(path);
-  for (const std::string& one : wrong)
+  const ledger::QuickLook look = ledger::quick_check(path, kQuickLook);
+  for (const std::string& one : look.wrong)
     add(Level::Fail, "store", cell(one, 300), "callgate ledger check says all; a start sets a broken file aside");
-  if (!wrong.empty()) return;
-  add(Level::Ok, "store", path + ": sound as far as a quick look goes");
+  if (!look.wrong.empty()) return;
+  add(Level::Ok,
+      "store",
+      path + ": sound as far as a quick look goes" +
+          (look.whole ? "" : "; it is large, so the look was cut short (callgate ledger check sees all of it)"));
   const auto books = ledger::open_books(path);
   if (!books) return add(Level::Fail, "store", cell(books.error(), 300));
   ledger::CallsAsk ask;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/manifest.h"
+#include "cli/plain_output.h"
 #include "cli/table.h"
 #include "gateway/config_values.h"
 #include "gateway/config_yaml.h"
@@ -234,6 +235,7 @@ std::expected<Injected, std::string> inject_into(std::string_view manifest, Inje
   const Sidecar sidecar = sidecar_of(wishes.sidecar);
   Injected made;
   Seen seen;
+  std::set<std::string> noted;
   std::set<std::string, std::less<>> there;  // Namespaces with a ConfigMap of that name.
   for (ManifestPart& part : parts) {
     made.text += part.lead;
@@ -268,8 +270,8 @@ std::expected<Injected, std::string> inject_into(std::string_view manifest, Inje
       }
       Additions additions{part.body};
       const std::vector<PodPlace> pods = pods_in(root);
-      Seen of_this = seen;
-      std::vector<std::string> notes = made.notes;
+      Seen of_this;
+      std::vector<std::string> notes;
       Injection injection{wishes, sidecar, of_this, notes};
       done = true;
       for (const PodPlace& pod : pods) {
@@ -278,11 +280,13 @@ std::expected<Injected, std::string> inject_into(std::string_view manifest, Inje
         done = done && *added;
       }
       if (done) {
-        const bool changed = of_this.spaces.size() + notes.size() + of_this.workloads >
-                             seen.spaces.size() + made.notes.size() + seen.workloads;
-        seen = std::move(of_this);
-        made.notes = std::move(notes);
-        if (changed) part.body = additions.text();
+        seen.containers.merge(of_this.containers);
+        seen.spaces.merge(of_this.spaces);
+        seen.workloads += of_this.workloads;
+        for (std::string& note : notes) {
+          if (noted.insert(note).second) made.notes.push_back(std::move(note));
+        }
+        if (!pods.empty()) part.body = additions.text();
       } else if (std::exchange(written_anew, true)) {
         return std::unexpected(name_of(pods.front()) + " is written in a way to which nothing can be added");
       }
@@ -293,6 +297,11 @@ std::expected<Injected, std::string> inject_into(std::string_view manifest, Inje
     made.text += part.body;
   }
   made.workloads = seen.workloads;
+  // Where nothing was found it may be no manifest at all.
+  for (const ManifestPart& part : parts) {
+    if (made.workloads > 0) break;
+    if (const auto document = read(part.body, part.first_line); !document) return std::unexpected(document.error());
+  }
   for (const std::string& name : wishes.containers) {
     if (!seen.containers.contains(name) && made.workloads > 0)
       return std::unexpected("no workload has a container named " + name);
@@ -365,7 +374,7 @@ int inject(const Arguments& arguments, Terminal& terminal) {
       (sidecar.image.ends_with(":latest") ||
        sidecar.image.find(':', sidecar.image.rfind('/') + 1) == std::string::npos))
     terminal.err << "callgate inject: --image " << sidecar.image << " has no version; what runs will change unseen\n";
-  terminal.out << made->text;
+  as_is(terminal.out) << made->text;
   return kDone;
 }
 

@@ -21,6 +21,7 @@
 #include "budget/price_book.h"
 #include "cli/ask_books.h"
 #include "cli/config.h"
+#include "cli/plain_output.h"
 #include "cli/prices.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -163,7 +164,7 @@ int ledger_export(const Arguments& arguments, Terminal& terminal) {
     std::string text;
     for (const std::string& line : page->lines) text += line + "\n";
     calls += page->lines.size();
-    const bool written = out ? out->write(text) : static_cast<bool>(terminal.out << text);
+    const bool written = out ? out->write(text) : static_cast<bool>(as_is(terminal.out) << text);
     if (!written) {
       progress.clear();
       return failed(kCommand, to + " could not be written; what is there is a part", terminal);

@@ -12,6 +12,7 @@
 #include "budget/price.h"
 #include "cli/admin_command.h"
 #include "cli/ask_books.h"
+#include "cli/plain_output.h"
 #include "cli/table.h"
 #include "gateway/config_values.h"
 #include "ledger/csv.h"
@@ -165,7 +166,7 @@ int spend(const Arguments& arguments, Terminal& terminal) {
   if (!reply) return reply.error();
   return told(kCommand, *reply, terminal, [&](const Json& json) {
     if (arguments.has("--csv")) {
-      print_csv(json, terminal.out);
+      print_csv(json, as_is(terminal.out));
     } else if (arguments.has("--json")) {
       terminal.out << reply->body;
     } else {

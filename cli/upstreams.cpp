@@ -84,6 +84,10 @@ void add_attempts(std::vector<std::vector<std::string>>& rows, const Json& attem
     if (!one.at("cost_usd").is_null())
       text += ", " + word(one.at("cost_usd")) + " USD (" + word(one.at("cost_source")) + ")";
     if (one.at("possibly_billed") == true) text += ", possibly billed";
+    // To budgets, where that is not the cost: of what a crash or a timeout cut off the worst case.
+    if (const auto charged = one.find("charged_usd");
+        charged != one.end() && !charged->is_null() && *charged != one.at("cost_usd"))
+      text += ", charged " + word(*charged) + " USD";
     if (!one.at("detail").is_null()) text += "; " + word(one.at("detail"));
     if (!one.at("next").is_null()) text += " -> " + word(one.at("next"));
     rows.push_back({"attempt " + word(one.at("number")), std::move(text)});

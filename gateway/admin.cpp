@@ -268,20 +268,23 @@ std::expected<Order, std::string> order_of(Order::Act act, std::string_view quer
   return order;
 }
 
-EndpointAnswer act(const AdminSources& sources, Order::Act which, std::string_view query, std::string_view unknown) {
-  const auto order = order_of(which, query);
+struct Asked {
+  std::string_view path;
+  std::string_view rest;  // Of a path that has more below.
+  std::string_view query;
+  std::optional<PeerIds> peer{};
+  [[nodiscard]] std::string who() const { return peer ? peer_named(*peer).user : "admin"; }
+};
+
+EndpointAnswer act(const AdminSources& sources, Order::Act which, const Asked& asked, std::string_view unknown) {
+  auto order = order_of(which, asked.query);
   if (!order) return problem(400, "Bad request", "This order " + order.error() + ".");
+  order->who = asked.who();
   const auto result = sources.act(*order);
   if (!result) return no_answer();
   if (!result->known) return problem(404, "Not found", unknown);
   return json_answer(200, {{"done", true}, {"count", result->count}});
 }
-
-struct Asked {
-  std::string_view path;
-  std::string_view rest;  // Of a path that has more below.
-  std::string_view query;
-};
 
 EndpointAnswer from_books(const AdminSources& sources, const Asked& asked) {
   if (!sources.books) return problem(404, "Not found", "There is no ledger to ask.");
@@ -357,7 +360,7 @@ constexpr Call kCalls[] = {
        const bool known = parameters && parameters->size() == (accept ? 1U : 0U) &&
                           (!accept || parameters->at("accept_weaker") == "true");
        if (!known) return problem(400, "Bad request", "A reload may have ?accept_weaker=true, nothing else.");
-       const std::optional<ReloadReport> report = sources.reload(accept);
+       const std::optional<ReloadReport> report = sources.reload(accept, asked.who());
        if (!report) return no_answer();
        if (report->result != ReloadReport::Result::Refused) return json_answer(200, json_of(*report));
        return problem(422,
@@ -421,28 +424,28 @@ constexpr Call kCalls[] = {
      [](const AdminSources& sources, const Asked& asked) {
        return act(sources,
                   Order::Act::Grant,
-                  asked.query,
+                  asked,
                   "This tenant has no such limit (tenants.*.budget), so there is nothing to add to.");
      }},
     {"POST",
      "/v1/cancel",
      [](const AdminSources& sources, const Asked& asked) {
-       return act(sources, Order::Act::Cancel, asked.query, "No such call is under way.");
+       return act(sources, Order::Act::Cancel, asked, "No such call is under way.");
      }},
     {"POST",
      "/v1/pause",
      [](const AdminSources& sources, const Asked& asked) {
-       return act(sources, Order::Act::Pause, asked.query, "There is no such tenant, lane, upstream or queue.");
+       return act(sources, Order::Act::Pause, asked, "There is no such tenant, lane, upstream or queue.");
      }},
     {"POST",
      "/v1/resume",
      [](const AdminSources& sources, const Asked& asked) {
-       return act(sources, Order::Act::Resume, asked.query, "It is not paused.");
+       return act(sources, Order::Act::Resume, asked, "It is not paused.");
      }},
     {"POST",
      "/v1/drain",
      [](const AdminSources& sources, const Asked& asked) {
-       return act(sources, Order::Act::DrainRuns, asked.query, "There is nothing to drain.");
+       return act(sources, Order::Act::DrainRuns, asked, "There is nothing to drain.");
      }},
     {"GET",
      "/v1/unknown-answers",
@@ -553,7 +556,8 @@ class AdminServer::Impl {
       if (call.path != request.path && !below) continue;
       const std::string_view rest =
           std::string_view{request.path}.substr(std::min(call.path.size(), request.path.size()));
-      if (call.method == request.method) return call.answer(sources_, {request.path, rest, request.query});
+      if (call.method == request.method)
+        return call.answer(sources_, {request.path, rest, request.query, request.peer});
       methods += (methods.empty() ? "" : ", ") + std::string{call.method};
     }
     if (!methods.empty()) {

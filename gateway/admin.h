@@ -64,6 +64,7 @@ struct Order {
   budget::Period period{};
   std::string run_id{};
   budget::NanoUsd amount{};
+  std::string who{};  // Over a unix socket the user whose process has connected, else "admin".
 };
 struct OrderResult {
   bool known = true;      // There is such a thing.
@@ -73,7 +74,8 @@ struct OrderResult {
 /// The functions are called on the admin thread and take a few seconds at most; nothing: the I/O thread did not
 /// answer.
 struct AdminSources {
-  std::function<std::optional<ReloadReport>(bool accept_weaker)> reload;
+  std::function<std::optional<ReloadReport>(bool accept_weaker, const std::string& who)>
+      reload;  // who: as Order::who.
   std::function<std::optional<std::vector<Setting>>()> settings;
   std::function<std::optional<std::vector<UpstreamState>>()> upstreams;
   /// As JSON; empty: no such call.

@@ -32,6 +32,11 @@ std::string Asked::take(const char* name) {
   return value;
 }
 
+std::string_view Asked::given(const char* name) const {
+  const auto found = given_.find(name);
+  return found == given_.end() ? std::string_view{} : found->second;
+}
+
 std::int64_t Asked::time(const char* name, std::int64_t otherwise) {
   const std::string value = take(name);
   if (value.empty()) return otherwise;

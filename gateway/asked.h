@@ -20,6 +20,7 @@ class Asked {
 
   /// Empty: it was not given.
   std::string take(const char* name);
+  [[nodiscard]] std::string_view given(const char* name) const;
   /// "2026-11-29T16:40Z", "7d" ago; milliseconds since the epoch.
   std::int64_t time(const char* name, std::int64_t otherwise);
   std::size_t number(const char* name, std::size_t otherwise, std::size_t most);

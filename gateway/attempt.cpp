@@ -139,15 +139,21 @@ std::vector<std::string> callers_keys(const Headers& headers, std::string_view t
   return callers_secrets(keys, query);
 }
 
-/// Each of them that stands in the text, and as JSON may write it, becomes stars.
-void mask(std::string& text, const std::string& key) {
+/// What stands in the text, and as JSON may write it, becomes stars.
+void mask(std::string& text, const std::string& secret) {
   std::string escaped;
-  for (const char c : key) escaped += c == '/' ? "\\/" : std::string{c};
-  for (const std::string& form : {key, escaped}) {
+  for (const char c : secret) escaped += c == '/' ? "\\/" : std::string{c};
+  for (const std::string& form : {secret, escaped}) {
     if (form.empty()) continue;
     for (std::size_t at = text.find(form); at != std::string::npos; at = text.find(form, at + form.size()))
       text.replace(at, form.size(), form.size(), '*');
+    if (escaped == secret) break;
   }
+}
+
+/// A key, whatever was put before or behind it when it was written in base64 (a user's name, say).
+void mask_key(std::string& text, const std::string& key) {
+  for (const std::string& form : also_in_base64({key})) mask(text, form);
 }
 
 /// All that the paths below share about one attempt; lives in try_once()'s frame.
@@ -195,6 +201,7 @@ struct Try {
     const bool malformed = verdict.cls == Class::MalformedResponse;
     auto hidden = callers_secrets(call.request.headers, call.target);
     if (admitted.key) hidden.push_back(*admitted.key);
+    hidden = also_in_base64(std::move(hidden));
     const classifier::Fingerprint fingerprint =
         malformed ? classifier::fingerprint_of_malformed(dialect().name(), status, verdict.rule)
                   : classifier::fingerprint_of(dialect().name(), status, headers, body, hidden);
@@ -234,6 +241,8 @@ struct Try {
     if (attempt.verdict.code.empty() && attempt.row.provider_request_id.empty() && says_nothing) return;
     std::vector<std::string> keys = callers_keys(call.request.headers, call.target);
     if (admitted.key) keys.push_back(*admitted.key);
+    // An error may say what it was asked with as it came; an answer has no use for that.
+    if (!attempt.good()) keys = also_in_base64(std::move(keys));
     const auto echoes = [&](std::string_view text) {
       if (std::ranges::any_of(keys, [text](const std::string& key) { return repeats_key(text, key); })) return true;
       return std::ranges::any_of(call.request.headers, [text](const classifier::Header& header) {
@@ -253,7 +262,7 @@ struct Try {
   /// Nor may it show our key to the caller, or to a letter.
   void hide_key() {
     if (!admitted.key || attempt.good()) return;
-    mask(attempt.last.bytes, *admitted.key);
+    mask_key(attempt.last.bytes, *admitted.key);
   }
   /// In our words, since the provider had none that we could read.
   void say_malformed() {
@@ -277,7 +286,9 @@ struct Try {
     if (!call.request.authority.empty())
       lead_home(head.headers, to.config.url, "http://" + call.request.authority + "/" + to.config.name);
     if (admitted.key) {
-      for (classifier::Header& header : head.headers) mask(header.value, *admitted.key);
+      const bool bad = exchange->status() >= 400;
+      for (classifier::Header& header : head.headers)
+        bad ? mask_key(header.value, *admitted.key) : mask(header.value, *admitted.key);
     }
     return head;
   }

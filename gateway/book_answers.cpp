@@ -123,6 +123,8 @@ EndpointAnswer calls(ledger::Books& books, std::string_view /*path*/, Asked aske
   if (!lines) return unreadable(lines.error());
   Json list = Json::array();
   for (const ledger::CallLine& line : *lines) {
+    // As json_of(CallDetail) has it.
+    const bool never_sent = line.attempts == 0 && line.state == "ended";
     list.push_back({{"call_id", line.id},
                     {"state", line.state},
                     {"began_at", ledger::time_text(line.began_ms)},
@@ -139,7 +141,7 @@ EndpointAnswer calls(ledger::Books& books, std::string_view /*path*/, Asked aske
                     {"once", text(line.once)},
                     {"attempts", line.attempts},
                     {"duration_ms", line.duration_us / 1'000},
-                    {"cost_usd", usd(line.cost_nano)}});
+                    {"cost_usd", usd(never_sent ? line.cost_nano.value_or(0) : line.cost_nano)}});
   }
   return json_answer({{"calls", std::move(list)}});
 }
@@ -247,7 +249,7 @@ EndpointAnswer events(ledger::Books& books, std::string_view /*path*/, Asked ask
   std::int64_t seq = 0;
   const auto [end, error] = std::from_chars(after.data(), after.data() + after.size(), seq);
   if (!after.empty() && (error != std::errc{} || end != after.data() + after.size() || seq < 0))
-    asked.wrong("after must be the seq of an event");
+    asked.wrong("after must be the id of an event");
   const std::size_t most = asked.number("most", kMostEvents, kMostEvents);
   if (auto refusal = asked.refusal()) return std::move(*refusal);
   const auto span = books.event_span();
@@ -258,7 +260,7 @@ EndpointAnswer events(ledger::Books& books, std::string_view /*path*/, Asked ask
     if (!rows) return unreadable(rows.error());
     for (const ledger::EventRow& row : *rows) {
       Json data = Json::parse(row.data, nullptr, false);
-      list.push_back({{"seq", row.seq},
+      list.push_back({{"id", row.seq},
                       {"at", ledger::time_text(row.at_ms)},
                       {"type", row.type},
                       {"data", data.is_discarded() ? Json::object() : std::move(data)}});

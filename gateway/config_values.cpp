@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <numeric>
 
+#include "gateway/json_out.h"
+
 namespace gateway {
 namespace {
 
@@ -400,14 +402,17 @@ std::string_view class_meant(std::string_view word) { return word == "content_fi
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   if (word.empty() || word.size() > 64) return {};
+  // An option's dashes say nothing of what was meant.
   const auto plain = [](std::string_view text) {
-    std::string out = lower(text);
+    std::string out = lower(text.substr(std::min(text.find_first_not_of('-'), text.size())));
     std::ranges::replace(out, '-', '_');
     return out;
   };
   const std::string a = plain(word);
   std::string best;
-  std::size_t best_distance = a.size() <= 3 ? 2 : a.size() <= 6 ? 3 : 4;  // One more than what is still near.
+  // In a third of its letters a word may differ, in three at most; of equals, the one with the same first letter.
+  const std::size_t most = std::clamp<std::size_t>((a.size() + 1) / 3, 1, 3);
+  std::pair best_distance{most + 1, false};
   for (const std::string& candidate : candidates) {
     const std::string b = plain(candidate);
     // Optimal string alignment: two neighbours exchanged are one mistake.
@@ -423,8 +428,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
       std::swap(before, last);
       std::swap(last, row);
     }
-    if (last[b.size()] < best_distance && last[b.size()] < b.size()) {
-      best_distance = last[b.size()];
+    const std::pair distance{last[b.size()], !b.starts_with(a.substr(0, 1))};
+    if (distance < best_distance && distance.first < b.size()) {
+      best_distance = distance;
       best = candidate;
     }
   }
@@ -577,12 +583,9 @@ std::string say(std::string_view text) {
            std::string_view{"._-+:/[]*"}.find(c) != std::string_view::npos;
   });
   if (plain) return std::string{text};
-  std::size_t end = std::min(text.size(), kMost);
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end;  // Whole characters.
-  std::string out = "\"";
-  for (const char c : text.substr(0, end)) out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c;
-  return out + (end < text.size() ? "…\"" : "\"");
+  std::string out;
+  append_json(out, text, kMost);
+  return out;
 }
 
 std::string yaml_text(std::string_view text) {
@@ -593,18 +596,9 @@ std::string yaml_text(std::string_view text) {
                               std::string_view{"._-+:/*"}.find(c) != std::string_view::npos;
                      });
   if (plain) return std::string{text};
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < ' ') {
-      std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\x%02x", static_cast<unsigned>(c));
-      out += escape.data();
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
+  std::string out;
+  append_json(out, text, text.size());
+  return out;
 }
 
 }  // namespace gateway

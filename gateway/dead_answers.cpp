@@ -425,6 +425,18 @@ class Sendable {
   std::map<std::tuple<std::string, std::string, std::string>, std::string> known_{};
 };
 
+/// An edit may name another one.
+std::string model_to_be_sent(const DeadSources& sources, const ledger::LetterLine& line) {
+  if (line.revision == 0) return line.model;
+  const auto request = read<std::shared_ptr<const ledger::KeptRequest>>(
+      sources,
+      [id = line.id, revision = line.revision](ledger::Books& books) { return books.letter_request(id, revision); });
+  if (!request || !*request || !classifier::is_shallow((*request)->body)) return line.model;
+  const Json body = Json::parse((*request)->body, nullptr, false);
+  const auto model = body.is_object() ? body.find("model") : body.end();
+  return model != body.end() && model->is_string() ? model->get<std::string>() : line.model;
+}
+
 /// Keys of those letters of webhooks that are of their run's last end.
 ledger::Books::Answer<std::set<std::string>> untold_keys(ledger::Books& books,
                                                          const std::vector<ledger::LetterLine>& lines) {
@@ -475,7 +487,7 @@ std::expected<Planned, EndpointAnswer> choose(const DeadSources& sources, ledger
         if (fresh) at->second.sample = line;
         ++at->second.count;
         // Who is only told of something costs nothing.
-        if (line.operation != ledger::kWebhook) ++at->second.by_model[line.model];
+        if (line.operation != ledger::kWebhook) ++at->second.by_model[model_to_be_sent(sources, line)];
         plan.queues.insert(line.queue);
       }
     }
@@ -570,6 +582,8 @@ EndpointAnswer plan(const DeadSources& sources, Asked asked) {
   ReplayLimits limits;
   limits.per_second = asked.real("rate", limits.per_second, 0, 1'000);
   limits.concurrency = static_cast<int>(asked.number("concurrency", 2, 256));
+  if (asked.given("canary") == "0")
+    asked.wrong("has canary 0, but a replay always begins with one: canary 1 is the smallest, a single letter first");
   limits.canary = static_cast<int>(asked.number("canary", 5, 1'000));
   limits.stop_share = asked.real("stop_share", limits.stop_share, 0, 1);
   if (const std::string most = asked.take("max_cost_usd"); !most.empty()) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "gateway/plain_text.h"
+
 namespace gateway {
 namespace {
 
@@ -14,44 +16,6 @@ constexpr auto kPlain = [] {
   return plain;
 }();
 bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
-
-struct Character {
-  char32_t code = 0;
-  std::size_t length = 0;  // In bytes; 0: no UTF-8 stands here.
-};
-
-// Of UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
-Character character_at(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t length = lead >= 0xc2 && lead < 0xe0   ? 2u
-                             : (lead & 0xf0) == 0xe0       ? 3u
-                             : lead >= 0xf0 && lead < 0xf5 ? 4u
-                                                           : 0u;
-  if (length == 0 || text.size() < length) return {};
-  char32_t code = lead & (0x7fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xd800 && code < 0xe000;
-  if (overlong || surrogate || code > 0x10ffff) return {};
-  return {code, length};
-}
-
-// C1 controls, line and paragraph separators, and what turns the direction of writing.
-bool is_treacherous(char32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
-}
-
-void append_escape(std::string& out, char32_t code) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) out += kHex[code >> shift & 0xfu];
-}
 
 void append_two(std::string& out, unsigned number) {
   out += static_cast<char>('0' + number / 10 % 10);

@@ -59,7 +59,7 @@ ledger::Letter LetterMaker::make(const CallRecord& record, std::string_view said
   // Our own words for it, where we had any; else the provider's.
   std::string message{last ? std::string_view{last->detail} : record.reason};
   if (message.empty() && !said.empty()) message = classifier::said_error(said).message;
-  const std::vector<std::string> hidden = callers_secrets(headers_, target_);
+  const std::vector<std::string> hidden = also_in_base64(callers_secrets(headers_, target_));
   const Cause cause = cause_of({.queue = record.queue,
                                 .cls = record.cls,
                                 .code = last ? std::string_view{last->code} : record.reason,

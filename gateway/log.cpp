@@ -288,7 +288,9 @@ void write_call(Fields fields, const CallRecord& record) {
   write_usage(fields, record.usage.tokens);
   write_billed(fields, record.usage.billed);
   text_if_any(fields, "finish", record.usage.finish.value_or(""), kIdMax);
-  text_if_any(fields, "cost_usd", record.cost ? budget::usd_text(*record.cost) : std::string{}, kIdMax);
+  // What was never sent has cost nothing; null is what nobody knows.
+  const auto cost = record.attempts.empty() ? record.cost.value_or(budget::NanoUsd{}) : record.cost;
+  text_if_any(fields, "cost_usd", cost ? budget::usd_text(*cost) : std::string{}, kIdMax);
   text_if_any(fields, "saved_usd", record.saved ? budget::usd_text(*record.saved) : std::string{}, kIdMax);
 }
 

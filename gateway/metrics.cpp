@@ -10,6 +10,7 @@
 #include <array>
 #include <cassert>
 #include <chrono>
+#include <cmath>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -238,7 +239,8 @@ constexpr std::array kCostSources = {"provider"sv, "table"sv, "table_plain"sv, "
 enum class Side : std::uint8_t { Caller, Upstream, Gateway };
 constexpr std::array kSides = {"caller"sv, "upstream"sv, "gateway"sv};
 
-double usd_of(budget::NanoUsd amount) { return static_cast<double>(amount.value) / 1e9; }
+/// Money is counted in nano-dollars: whole numbers, whose sums a double holds exactly up to USD 9 million.
+double nanos(budget::NanoUsd amount) { return static_cast<double>(amount.value); }
 
 /// In a vocabulary that was made from that enum's names.
 template <typename Enum>
@@ -278,6 +280,40 @@ void append(std::vector<prometheus::MetricFamily>& families, const char* name, c
   family.metric[0].counter.value = value;
   family.metric[0].gauge.value = value;
   families.push_back(std::move(family));
+}
+
+bool is_money(std::string_view family) { return family.ends_with("_usd") || family.ends_with("_usd_total"); }
+
+void append_label(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+}
+
+/// What is counted in nano-dollars is told in dollars, to the last digit: as a double, 9.7 is 9.699999999999999
+/// there.
+void append_money(std::string& out, const prometheus::MetricFamily& family) {
+  const bool counts = family.type == prometheus::MetricType::Counter;
+  out +=
+      "# HELP " + family.name + ' ' + family.help + "\n# TYPE " + family.name + (counts ? " counter\n" : " gauge\n");
+  for (const prometheus::ClientMetric& metric : family.metric) {
+    out += family.name;
+    char before = '{';
+    for (const prometheus::ClientMetric::Label& label : metric.label) {
+      (out += std::exchange(before, ',')).append(label.name) += "=\"";
+      append_label(out, label.value);
+      out += '"';
+    }
+    const double value = counts ? metric.counter.value : metric.gauge.value;
+    out += metric.label.empty() ? " " : "} ";
+    out += std::isnan(value) ? "NaN" : budget::usd_text(budget::NanoUsd{std::llround(value)});
+    out += '\n';
+  }
 }
 
 // The usual names, read at the scrape and kept nowhere.
@@ -326,7 +362,7 @@ class Metrics::Impl {
     count_attempts(record, model);
     count_tokens(record, upstream, model, tenant);
     count_cost(record, model, tenant);
-    if (record.saved) saved_.at({upstream, model, tenant}).Increment(usd_of(*record.saved));
+    if (record.saved) saved_.at({upstream, model, tenant}).Increment(nanos(*record.saved));
 
     if (!record.attempts.empty()) queue_wait_.at({id_of(record.lane)}).Observe(seconds(record.queued));
     for (std::size_t wait = 0; wait < record.waits.size(); ++wait) {
@@ -483,9 +519,9 @@ class Metrics::Impl {
       const Id tenant = tenant_of(one.tenant);
       if (one.period == budget::Period::Run || tenant == kOther) continue;  // Their ids are without number.
       const Id period = periods_.id_of(budget::name_of(one.period));
-      show(budget_limit_.at({tenant, period}), usd_of(one.limit));
-      show(budget_spent_.at({tenant, period}), usd_of(one.spent));
-      show(budget_held_.at({tenant, period}), usd_of(one.held));
+      show(budget_limit_.at({tenant, period}), nanos(one.limit));
+      show(budget_spent_.at({tenant, period}), nanos(one.spent));
+      show(budget_held_.at({tenant, period}), nanos(one.held));
       if (one.resets) show(budget_resets_.at({tenant, period}), unix_seconds(*one.resets));
     }
     // A budget that is no more is none: no number, so that nobody is alerted by its last one.
@@ -659,7 +695,11 @@ class Metrics::Impl {
   [[nodiscard]] std::string text() const {
     std::vector<prometheus::MetricFamily> families = registry_.Collect();
     append_process(families);
-    return prometheus::TextSerializer{}.Serialize(families);
+    const auto money = std::ranges::stable_partition(families, [](const auto& one) { return !is_money(one.name); });
+    std::string in_dollars;
+    for (const prometheus::MetricFamily& family : money) append_money(in_dollars, family);
+    families.erase(money.begin(), money.end());
+    return prometheus::TextSerializer{}.Serialize(families) + in_dollars;
   }
 
  private:
@@ -718,17 +758,16 @@ class Metrics::Impl {
     if (was_answer && !known && is_charged(record.operation)) usage_missing_.at({upstream}).Increment();
   }
   void count_cost(const CallRecord& record, Id model, Id tenant) {
-    constexpr double kNanoInDollar = 1e9;
     for (const AttemptRow& attempt : record.attempts) {
       const Id upstream = upstreams_.id_of(attempt.upstream);
       if (attempt.cost_source == "fallback" || attempt.cost_source == "unpriced") {
         price_missing_.at({upstream}).Increment();
       }
       if (!attempt.cost) continue;
-      const double usd = static_cast<double>(attempt.cost->value) / kNanoInDollar;
-      cost_.at({upstream, model, tenant, cost_sources_.id_of(attempt.cost_source)}).Increment(usd);
+      const double cost = nanos(*attempt.cost);
+      cost_.at({upstream, model, tenant, cost_sources_.id_of(attempt.cost_source)}).Increment(cost);
       const bool was_it = &attempt == &record.attempts.back() && record.outcome == Outcome::Answered;
-      if (!was_it) retry_cost_.at({upstream, model, tenant}).Increment(usd);
+      if (!was_it) retry_cost_.at({upstream, model, tenant}).Increment(cost);
     }
   }
   // In disjoint kinds, so that a sum over them counts nothing twice.

@@ -255,7 +255,8 @@ class Sidecar {
   AdminAccess admin_access() const { return {config().listen.hosts, config().listen.admin_token}; }
   AdminSources admin_sources() {
     AdminSources sources;
-    sources.reload = [this](bool accept_weaker) {
+    sources.reload = [this](bool accept_weaker, const std::string& who) -> std::optional<ReloadReport> {
+      if (accept_weaker && !door_.run([&] { accepted_by_ = who; }, kLoopPatience)) return std::nullopt;
       return reloader_->ask_and_wait(accept_weaker ? ReloadCause::Accepting : ReloadCause::Admin, kReloadPatience);
     };
     sources.settings = [this]() -> std::optional<std::vector<Setting>> {
@@ -451,6 +452,19 @@ class Sidecar {
       case Order::Act::Cancel:
         result.count = front_.cancel(order.cancel);
         result.known = result.count > 0;
+        if (result.known) {
+          const CancelWhat& what = order.cancel;
+          const bool call = !what.call_id.empty();
+          const bool run = !what.run_id.empty();
+          audit(order,
+                call  ? "call.cancel"
+                : run ? "run_id.cancel"
+                      : "tenant.cancel",
+                call  ? what.call_id
+                : run ? what.run_id
+                      : what.tenant,
+                result.count);
+        }
         return result;
       case Order::Act::Pause: {
         result.known = is_known(order.pausable, order.name);
@@ -460,7 +474,7 @@ class Sidecar {
         ledger::PauseRow row{.what = std::string{budget::name_of(order.pausable)}, .name = order.name};
         if (order.for_time) row.until_ms = ms_since_epoch(runtime_.wall_now() + *order.for_time);
         store_->remember_pause(row);
-        if (order.pausable == budget::Pausable::Queue) audit("queue.pause", order.name);
+        audit(order, std::string{budget::name_of(order.pausable)} + ".pause", order.name);
         std::string told = "resumed";
         if (order.for_time) {
           told.clear();
@@ -474,7 +488,7 @@ class Sidecar {
                                                                  : admission_.resume(order.pausable, order.name);
         result.count = result.known ? 1 : 0;
         store_->forget_pause(budget::name_of(order.pausable), order.name);
-        if (result.known && order.pausable == budget::Pausable::Queue) audit("queue.resume", order.name);
+        if (result.known) audit(order, std::string{budget::name_of(order.pausable)} + ".resume", order.name);
         if (result.known) front_.acted({"resume", budget::name_of(order.pausable), order.name, 0, {}});
         return result;
       case Order::Act::Grant:
@@ -485,6 +499,12 @@ class Sidecar {
                                   .period = std::string{budget::name_of(order.period)},
                                   .run_id = order.run_id,
                                   .amount_nano = order.amount.value});
+        if (result.known)
+          audit(order,
+                "budget.grant",
+                order.run_id.empty() ? order.name : order.name + "/" + order.run_id,
+                1,
+                budget::usd_text(order.amount) + " USD, " + std::string{budget::name_of(order.period)});
         if (result.known)
           front_.acted({"grant",
                         budget::name_of(order.period),
@@ -497,9 +517,13 @@ class Sidecar {
         replays_.drain();
         result.count = runs_.active() + replays_.active();
         // Asked again and again by whoever waits for it; it is done once.
-        if (!std::exchange(runs_drained_, true)) front_.acted({"drain", "runs", {}, 0, {}});
+        if (!std::exchange(runs_drained_, true)) {
+          audit(order, "runs.drain", {});
+          front_.acted({"drain", "runs", {}, 0, {}});
+        }
         return result;
       case Order::Act::DrainAll:
+        audit(order, "drain", {});
         front_.acted({"drain", "all", {}, 0, {}});
         result.count = front_.active();
         // Not by a signal of our own: whoever sends one now means the first.
@@ -514,13 +538,14 @@ class Sidecar {
     else
       admission_.pause(what, name, until);
   }
-  void audit(std::string act, const std::string& what) {
+  void audit(const Order& order, std::string act, std::string what, std::size_t count = 1, std::string reason = {}) {
     ledger::AuditRow row;
     row.at_ms = ms_since_epoch(runtime_.wall_now());
-    row.who = "admin";
+    row.who = order.who;
     row.act = std::move(act);
-    row.what = what;
-    row.count = 1;
+    row.what = std::move(what);
+    row.reason = std::move(reason);
+    row.count = static_cast<std::int64_t>(count);
     store_->remember_act(std::move(row));
   }
   [[nodiscard]] bool is_known(budget::Pausable what, std::string_view name) const {
@@ -634,7 +659,7 @@ class Sidecar {
       if (problem.kind != Problem::Kind::Weaker) continue;
       ledger::AuditRow act;
       act.at_ms = ms_since_epoch(runtime_.wall_now());
-      act.who = "admin";
+      act.who = accepted_by_;
       act.act = "contract.weaken";
       act.what = problem.path;
       act.reason = problem.message;
@@ -1170,6 +1195,7 @@ class Sidecar {
   std::atomic<bool> last_scrape_taken_{false};
   bool hurry_ = false;  // A second signal came.
   bool runs_drained_ = false;
+  std::string accepted_by_ = "admin";  // Who asks for a reload that may promise less.
   bool broken_off_ = false;
   bool gone_ = false;
 };

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "classifier/secret_forms.h"
+
 namespace gateway {
 namespace {
 
@@ -86,6 +88,13 @@ std::vector<std::string> callers_secrets(const classifier::Headers& headers, std
     const std::size_t equals = pair.find('=');
     if (equals != std::string_view::npos) secrets.emplace_back(pair.substr(equals + 1));
   });
+  return secrets;
+}
+
+std::vector<std::string> also_in_base64(std::vector<std::string> secrets) {
+  for (std::size_t i = 0, plain = secrets.size(); i < plain; ++i) {
+    for (std::string& form : classifier::base64_of_any_with(secrets[i])) secrets.push_back(std::move(form));
+  }
   return secrets;
 }
 

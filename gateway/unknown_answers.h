@@ -62,5 +62,7 @@ class UnknownAnswers {
 /// What a caller's request has told that no answer may bring to where others see it: the values of its headers, save
 /// those that say nothing of it, and of its query.
 [[nodiscard]] std::vector<std::string> callers_secrets(const classifier::Headers& headers, std::string_view target);
+/// They, and what shows them in base64.
+[[nodiscard]] std::vector<std::string> also_in_base64(std::vector<std::string> secrets);
 
 }  // namespace gateway

@@ -211,7 +211,9 @@ std::string json_of(const CallDetail& call) {
   out["duration_ms"] = ms_of_us(call.duration_us);
   out["bytes_in"] = call.bytes_in;
   out["bytes_out"] = call.bytes_out;
-  out["cost_usd"] = usd(call.cost_nano);
+  // What was never sent has cost nothing; null is what nobody knows.
+  const bool never_sent = call.attempts.empty() && call.state == RowState::Ended;
+  out["cost_usd"] = usd(never_sent ? call.cost_nano.value_or(0) : call.cost_nano);
   out["attempts"] = Json::array();
   for (const AttemptDetail& row : call.attempts) out["attempts"].push_back(json_of(row, call));
   // Codes and ids are the provider's: bytes that are no UTF-8 must not cost the line.

@@ -139,27 +139,31 @@ constexpr Orphans kOrphans[] = {
 
 namespace {
 
-std::vector<std::string> look_inside(const std::string& path, bool quick) {
-  std::vector<std::string> wrong;
+/// All of it, or for so long.
+QuickLook look_inside(const std::string& path, std::optional<std::chrono::milliseconds> patience) {
+  QuickLook look;
+  std::vector<std::string>& wrong = look.wrong;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return {path + ": there is no such file"};
+  if (!std::filesystem::is_regular_file(path, error)) return {{path + ": there is no such file"}};
   try {
     Database database(path, Database::Open::Read);
     const std::int64_t version = database.number("PRAGMA user_version").value_or(0);
     if (database.number("PRAGMA application_id").value_or(0) != kApplicationId) {
-      return {path + ": this is no ledger of callgate"};
+      return {{path + ": this is no ledger of callgate"}};
     }
     if (version != kSchemaVersion) {
-      return {path + ": its schema is version " + std::to_string(version) + ", this callgate knows " +
-              std::to_string(kSchemaVersion)};
+      return {{path + ": its schema is version " + std::to_string(version) + ", this callgate knows " +
+               std::to_string(kSchemaVersion)}};
     }
-    Statement inside(
-        database,
-        "PRAGMA " + std::string{quick ? "quick" : "integrity"} + "_check(" + std::to_string(kMostLines) + ")");
+    if (patience) {
+      Inspection seen = inspect(database, kMostLines, *patience);
+      return {std::move(seen.wrong), seen.whole};
+    }
+    Statement inside(database, "PRAGMA integrity_check(" + std::to_string(kMostLines) + ")");
     while (inside.step()) {
       if (inside.text(0) != "ok") wrong.emplace_back(inside.text(0));
     }
-    if (!wrong.empty() || quick) return wrong;
+    if (!wrong.empty()) return look;
     // One snapshot for all sums, or a call that ends meanwhile would be half there.
     Transaction transaction(database, Transaction::Kind::Read);
     check_sums(database, wrong);
@@ -170,13 +174,15 @@ std::vector<std::string> look_inside(const std::string& path, bool quick) {
   } catch (const SqlError& sql) {
     wrong.push_back(trouble_text(path, sql));
   }
-  return wrong;
+  return look;
 }
 
 }  // namespace
 
-std::vector<std::string> check(const std::string& path) { return look_inside(path, false); }
-std::vector<std::string> quick_check(const std::string& path) { return look_inside(path, true); }
+std::vector<std::string> check(const std::string& path) { return look_inside(path, std::nullopt).wrong; }
+QuickLook quick_check(const std::string& path, std::chrono::milliseconds patience) {
+  return look_inside(path, patience);
+}
 
 std::expected<void, std::string> backup(const std::string& path, const std::string& to) {
   std::error_code error;

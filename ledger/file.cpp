@@ -11,10 +11,14 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <mutex>
+#include <stop_token>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "ledger/schema.h"
@@ -23,7 +27,6 @@ namespace ledger {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 Problem unusable(std::string text) { return {Problem::Kind::Unusable, std::move(text)}; }
 
@@ -143,12 +146,6 @@ std::expected<std::string, Problem> set_aside(const std::string& path, std::chro
   return to;
 }
 
-struct Deadline {
-  steady_clock::time_point at{};
-};
-
-int past(void* deadline) { return steady_clock::now() >= static_cast<Deadline*>(deadline)->at ? 1 : 0; }
-
 std::expected<OpenFile, Problem> open_once(const StoreOptions& options, const std::string& path, bool in_memory,
                                            std::string& broken) {
   OpenFile file;
@@ -248,24 +245,33 @@ void set_durability(Database& database, Commit commit) {
 
 Inspection inspect(Database& database, int most, milliseconds patience) {
   Inspection found;
-  Deadline deadline{steady_clock::now() + patience};
-  sqlite3_progress_handler(database.raw(), 10'000, &past, &deadline);
+  // The walk over the pages asks no progress handler, but heeds an interruption.
+  std::atomic<bool> over = false;
+  std::mutex mutex;
+  std::condition_variable_any done;
+  std::jthread alarm{[&](const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    done.wait_for(lock, stop, patience, [] { return false; });
+    if (stop.stop_requested()) return;
+    over = true;
+    sqlite3_interrupt(database.raw());
+  }};
   try {
     Statement check(database, "PRAGMA quick_check(" + std::to_string(most) + ")");
-    while (check.step()) {
+    // Of a walk that was broken off it says that pages are used by nobody.
+    while (check.step() && !over) {
       if (check.text(0) != "ok") found.wrong.emplace_back(check.text(0));
     }
   } catch (const SqlError& error) {
-    sqlite3_progress_handler(database.raw(), 0, nullptr, nullptr);
     if (error.of_the_file()) {
       found.wrong.emplace_back(error.what());
-    } else if (error.primary() == SQLITE_INTERRUPT) {
-      found.whole = false;
-    } else {
+    } else if (error.primary() != SQLITE_INTERRUPT) {
       throw;
     }
   }
-  sqlite3_progress_handler(database.raw(), 0, nullptr, nullptr);
+  alarm.request_stop();
+  alarm.join();
+  found.whole = !over || !found.wrong.empty();
   return found;
 }
 

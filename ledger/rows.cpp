@@ -166,8 +166,8 @@ std::string ended_event(const CallRecord& record, std::int64_t lost_attempts) {
   if (!record.reason.empty()) object.text("reason", record.reason);
   object.number("status", record.status);
   object.number("attempts", static_cast<std::int64_t>(record.attempts.size()) + lost_attempts);
-  if (record.cost) {
-    object.text("cost_usd", budget::usd_text(*record.cost));
+  if (record.cost || record.attempts.empty()) {
+    object.text("cost_usd", budget::usd_text(record.cost.value_or(budget::NanoUsd{})));
   } else {
     object.raw("cost_usd", "null");
   }

@@ -371,6 +371,38 @@ TEST_F(ConfigShow, shows_nothing_of_a_configuration_that_does_not_hold) {
   EXPECT_NE(said.err.find("x: unknown key"), std::string::npos);
 }
 
+TEST_F(ConfigShow, of_a_file_turns_no_writing_and_moves_no_cursor_nor_does_any_other_command) {
+  const std::string odd = "team \u202egnillib\u009b2J\u0085";
+  const std::string text = "queues: {invoices: {owner: {team: billing, contact: \"" + odd + "\\e[2J\"}}}\n";
+  const std::string file = write("callgate.yaml", text);
+  const std::string bad = write("bad.yaml", "tenants: {\"a\u202eb\": 1}\n\"c\u2067\": 2\n");
+  const std::vector<std::vector<std::string>> commands = {{"config", "show", "--config", file},
+                                                          {"config", "show", "--json", "--config", file},
+                                                          {"alerts", "--config", file},
+                                                          {"validate", bad},
+                                                          {"validate", "--json", bad},
+                                                          {"validate", "no-such\u202efile"},
+                                                          {"a\u202eb"},
+                                                          {"config", "show", "--a\u202eb"}};
+  for (const std::vector<std::string>& words : commands) {
+    for (const bool colour : {false, true}) {
+      const Said said = callgate(words, {}, colour);
+      const std::string all = said.out + said.err;
+      EXPECT_TRUE(all.contains("\\u202e") || all.contains("\\u2067")) << words[0] << all;
+      for (const std::string_view harm : {"\u202e", "\u2067", "\u009b", "\u0085", "\x1b[2J"})
+        EXPECT_FALSE(all.contains(harm)) << words[0] << all;
+    }
+  }
+  // What reads it, reads what stood there.
+  const Said shown = callgate({"config", "show", "--config", file});
+  const Said again = callgate({"config", "show", "--json", "--config", write("again.yaml", shown.out)});
+  const json settings = json::parse(again.out)["settings"];
+  const auto contact =
+      std::ranges::find_if(settings, [](const json& one) { return one["path"] == "queues.invoices.owner.contact"; });
+  ASSERT_NE(contact, settings.end());
+  EXPECT_TRUE((*contact)["value"].get<std::string>().contains(R"(\u202e)")) << *contact;
+}
+
 TEST(ConfigCommands, print_schema_and_documentation_as_they_are) {
   EXPECT_EQ(callgate({"config", "schema"}).out, gateway::config_schema());
   EXPECT_EQ(json::parse(gateway::config_schema())["$schema"], "http://json-schema.org/draft-07/schema#");

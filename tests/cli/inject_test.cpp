@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -179,6 +180,36 @@ TEST(Inject, leaves_other_documents_as_they_are_even_where_it_could_not_read_the
   ASSERT_EQ(said.code, 0) << said.err;
   EXPECT_TRUE(said.out.starts_with(other)) << said.out;
   EXPECT_TRUE(only_added(manifest, said.out)) << said.out;
+}
+
+TEST(Inject, says_that_what_is_no_manifest_is_none) {
+  std::string noise =
+      "\x7f"
+      "ELF\x02\x01\xff\xfe";
+  for (int i = 1; i < 2'000; ++i) noise += static_cast<char>(i * 7'919 % 251);
+  const Said said = callgate({}, noise);
+  EXPECT_EQ(said.code, 3) << said.err;
+  EXPECT_NE(said.err.find("line 1: there is a byte here that is no text"), std::string::npos) << said.err;
+  EXPECT_EQ(callgate({}, "a: [\n").code, 3);
+  EXPECT_EQ(callgate({}, "apiVersion: v1\nkind: Service\n").code, 4);
+}
+
+TEST(Inject, takes_as_long_as_the_file_is) {
+  const auto seconds = [](int documents) {
+    std::string manifest;
+    for (int i = 0; i < documents; ++i) {
+      const std::string name = std::to_string(i);
+      manifest += "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: p" + name + "\n  namespace: n" + name +
+                  "\nspec:\n  terminationGracePeriodSeconds: 1\n  containers:\n  - name: app\n    image: a:1\n";
+    }
+    const auto begin = std::clock();  // Of this process: others may be busy.
+    const Said said = callgate({"--config-map", "mine"}, manifest);
+    EXPECT_EQ(said.code, 0) << said.err.substr(0, 400);
+    EXPECT_EQ(std::ranges::count(said.err, '\n'), documents) << "a note each";
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  const double few = seconds(1'000);
+  EXPECT_LT(seconds(8'000), 20 * few) << few;
 }
 
 TEST(Inject, what_leaves_no_place_is_written_anew_and_means_the_same) {

@@ -486,6 +486,25 @@ TEST(Dead, a_replay_stops_by_itself_when_there_is_no_use_in_it) {
   EXPECT_NE(stopped.at("why").get<std::string>().find("auth"), std::string::npos);
 }
 
+TEST(Dead, a_key_that_the_provider_says_in_base64_reaches_neither_caller_nor_letter) {
+  const Lives lives;
+  // Of it alone, and as a password behind names of different length.
+  const std::string in_base64 =
+      "c2stdGhlLWNvbmZpZ3VyZWQta2V5 dTpzay10aGUtY29uZmlndXJlZC1rZXk= "
+      "dXNyOnNrLXRoZS1jb25maWd1cmVkLWtleTp4 bWU6c2stdGhlLWNvbmZpZ3VyZWQta2V5";
+  lives.provider.script(R"([{"answer": {"status": 500, "json": {"error": {"message": "Basic )" + in_base64 +
+                        R"( is wrong", "type": "server_error", "code": "c2stdGhlLWNvbmZpZ3VyZWQta2V5"}}}}])");
+  const Response told =
+      http("POST", lives.callgate->data_url() + kChat, chat_saying("words"), {{"Idempotency-Key", "k1"}});
+  EXPECT_EQ(told.status, 500);
+  const std::string id = lives.letters()[0].at("id");
+  const std::string all = told.body + lives.get("/v1/dead/" + id).dump() + lives.get("/v1/unknown-answers").dump();
+  for (const char* part : {"dGhlLWNvbmZpZ3VyZW", "RoZS1jb25maWd1cm", "0aGUtY29uZmlndX"}) {
+    EXPECT_NE(in_base64.find(part), std::string::npos);
+    EXPECT_EQ(all.find(part), std::string::npos) << part << all;
+  }
+}
+
 TEST(Dead, a_replay_goes_on_after_every_death_and_pays_once) {
   Lives lives;
   lives.provider.script(kFails);

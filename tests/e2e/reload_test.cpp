@@ -1,7 +1,9 @@
 // A running callgate gets another configuration: by signal, by the file and by the admin API; whole, or not at all.
 
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -737,6 +739,29 @@ TEST(Admin, on_a_socket_file_is_for_its_owner_and_group) {
   EXPECT_EQ(reload.line(), "nothing has changed");
   EXPECT_EQ(callgate.stop(), 0);
   EXPECT_FALSE(std::filesystem::exists(socket));
+}
+
+TEST(Admin, over_a_socket_file_knows_whose_orders_they_are) {
+  const passwd* const known = ::getpwuid(::getuid());
+  const std::string user = known ? known->pw_name : std::to_string(::getuid());
+  support::TempDir folder;
+  Callgate callgate{"listen: {data: 127.0.0.1:0, health: 127.0.0.1:0, admin: \"unix:" + folder.path() +
+                    "/admin.sock\"}\ntenants: {search: {budget: {daily_usd: \"5.00\"}}}\n"};
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), CALLGATE_EXE);
+    words.insert(words.end(), {"--config", callgate.config_file()});
+    support::Process process{words};
+    EXPECT_EQ(process.wait(), 0) << process.err();
+    return process.lines();
+  };
+  run({"pause", "tenant", "search"});
+  run({"resume", "tenant", "search"});
+  run({"budget", "grant", "7", "--tenant", "search"});
+  const std::vector<std::string> acts = run({"dead", "audit", "--plain"});
+  ASSERT_EQ(acts.size(), 3u);
+  const char* const kActs[] = {"budget.grant", "tenant.resume", "tenant.pause"};
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_NE(acts[i].find("\t" + user + "\t" + kActs[i] + "\tsearch\t"), std::string::npos) << acts[i];
 }
 
 TEST(Admin, leaves_alone_what_came_to_its_socket_s_place) {

@@ -548,13 +548,16 @@ TEST(CallStory, of_a_key_that_the_provider_repeats_nothing_is_noted) {
   w.call.request.headers = {{"Authorization", "Bearer plainpassword"}, {"X-Api-Key", "othersecret"}};
   w.call.target += "?key=querysecret";
   w.upstream.plans = {
-      unary(418, R"({"error":{"message":"no: plainpassword, othersecret, querysecret","code":"plainpassword"}})")};
+      unary(418,
+            R"({"error":{"message":"no: plainpassword, othersecret, querysecret and bWU6cGxhaW5wYXNzd29yZA==",)"
+            R"("code":"plainpassword","type":"bWU6cGxhaW5wYXNzd29yZA"}})")};
   w.play();
   const UnknownAnswer& one = w.unknown.list().answers.at(0);
   for (const std::string& text : {one.case_line, one.words, one.text, one.rule}) {
-    for (const char* part : {"plainpass", "othersec", "querysec"}) EXPECT_FALSE(text.contains(part)) << text;
+    for (const char* part : {"plainpass", "othersec", "querysec", "aW5wYXNz"})
+      EXPECT_FALSE(text.contains(part)) << text;
   }
-  EXPECT_EQ(one.text, "no # # #");
+  EXPECT_EQ(one.text, "no # # # and #");
 }
 
 TEST(CallStory, a_heartbeat_of_ours_does_not_keep_a_dead_stream) {

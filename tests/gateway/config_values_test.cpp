@@ -95,6 +95,22 @@ TEST(ConfigValues, find_the_word_that_was_meant_and_no_other) {
   };
   for (const Row& row : kRows) EXPECT_EQ(nearest(row.written, words), row.meant) << row.written;
   EXPECT_EQ(nearest(std::string(100'000, 'x'), words), "");
+
+  const std::vector<std::string> options{
+      "--admin", "--paste", "--most", "--state", "--json", "--plain", "--timeout", "--rate", "--canary", "--date"};
+  const Row kOptions[] = {
+      {"--limit", ""},  // Not --admin.
+      {"--stats", "--state"},
+      {"--jsn", "--json"},
+      {"--adnim", "--admin"},
+      {"--time-out", "--timeout"},
+      {"--cannary", "--canary"},
+      {"--raste", "--rate"},  // As near to --paste.
+      {"--dade", "--date"},
+      {"--x", ""},
+      {"--", ""},
+  };
+  for (const Row& row : kOptions) EXPECT_EQ(nearest(row.written, options), row.meant) << row.written;
 }
 
 TEST(ConfigValues, count_money_exactly) {
@@ -129,7 +145,9 @@ TEST(ConfigValues, repeat_only_what_a_terminal_can_bear) {
   EXPECT_EQ(say("5m"), "5m");
   EXPECT_EQ(say("5 m"), "\"5 m\"");
   EXPECT_EQ(say(""), "\"\"");
-  EXPECT_EQ(say("a\x1b[31m\n"), "\"a [31m \"");
+  EXPECT_EQ(say("a\x1b[31m\n"), R"("a\u001b[31m\u000a")");
+  EXPECT_EQ(say("a\u202eb"), R"("a\u202eb")");
+  EXPECT_EQ(yaml_text("a\u202e\u0085\x1b\"b"), R"("a\u202e\u0085\u001b\"b")");
   EXPECT_EQ(say(std::string(70, 'x')), "\"" + std::string(60, 'x') + "…\"");
   EXPECT_EQ(say(std::string(59, 'x') + "üü"), "\"" + std::string(59, 'x') + "…\"") << "no half characters";
 }

@@ -130,6 +130,33 @@ TEST_F(DeadAnswersTest, an_edit_shows_the_very_bytes_and_what_changes_nothing_ma
   EXPECT_EQ(ask("GET", "/v1/audit", "").at("acts").size(), 1u);
 }
 
+TEST_F(DeadAnswersTest, a_plan_estimates_by_the_model_that_an_edit_has_named) {
+  fail(1, [](auto&, ledger::LetterOutcome& outcome) {
+    outcome.letter->request = store_test::request(R"({"model": "before", "n": 1})");
+  });
+  fail(2);
+  ask("POST", "/v1/dead/" + id_of(1) + "/edit", "reason=r&set=%7B%22%2Fmodel%22%3A%22dear%22%7D");
+  for (int i = 20; i < 24; ++i) {
+    store_->end_call(store_test::answered(i, 1'000), {});
+    ledger::CallRecord dear = store_test::answered(i + 10, 7'000);
+    dear.model = "dear";
+    for (ledger::AttemptRow& attempt : dear.attempts) attempt.model = "dear";
+    store_->end_call(dear, {});
+  }
+  ASSERT_TRUE(store_->flush(20s));
+  const Json plan = ask("POST", "/v1/replays", "reason=test");
+  EXPECT_EQ(plan.at("count"), 2);
+  EXPECT_EQ(plan.at("estimate").at("without_estimate"), 0) << plan;
+  EXPECT_EQ(plan.at("estimate").at("cost_usd"), "0.000008") << plan;
+}
+
+TEST_F(DeadAnswersTest, a_replay_without_a_canary_is_refused_with_what_to_ask_for) {
+  fail(1);
+  const Json refused = ask("POST", "/v1/replays", "reason=test&canary=0", 400);
+  EXPECT_NE(refused.at("detail").get<std::string>().find("canary 1 is the smallest"), std::string::npos) << refused;
+  EXPECT_EQ(ask("POST", "/v1/replays", "reason=test&canary=1").at("limits").at("canary"), 1);
+}
+
 TEST_F(DeadAnswersTest, what_a_webhook_tells_cannot_be_edited) {
   fail(1, [](ledger::CallRecord& record, auto&) { record.operation = ledger::kWebhook; });
   ask("POST", "/v1/dead/" + id_of(1) + "/edit", "reason=r&set=%7B%22%2Fmodel%22%3A1%7D", 409);

@@ -302,6 +302,39 @@ TEST(Metrics, what_a_replay_saved_is_counted_and_its_usage_is_not_missing) {
   }
 }
 
+TEST(Metrics, money_is_told_to_the_last_nano_dollar) {
+  Metrics metrics{kNames};
+  CallRecord record = answered();
+  record.attempts[0].cost_source = "table";
+  const std::string line =
+      R"(callgate_cost_usd_total{model="gpt-5",source="table",tenant="search",upstream="openai"} )";
+  const auto after = [&](std::int64_t nano) {
+    record.attempts[0].cost = budget::NanoUsd{nano};
+    play(metrics, record);
+    const std::string text = metrics.text();
+    const std::size_t at = text.find(line);
+    return at == text.npos ? "" : text.substr(at + line.size(), text.find('\n', at) - at - line.size());
+  };
+  record.attempts[0].cost = budget::NanoUsd{1};
+  for (int i = 0; i < 999'999; ++i) play(metrics, record);
+  EXPECT_EQ(after(1), "0.001") << "a million times one";
+  EXPECT_EQ(after(9'699'000'000), "9.7") << "as a double 9.699999999999999";
+  EXPECT_EQ(after(1'234'567'000'000'850), "1234576.70000085");
+
+  std::vector<budget::BudgetState> budgets(1);
+  budgets[0].tenant = "search";
+  budgets[0].period = budget::Period::Day;
+  budgets[0].limit = budget::NanoUsd{9'700'000'000};
+  budgets[0].spent = budget::NanoUsd{700'850};
+  metrics.loads({}, {}, budgets);
+  const std::string text = metrics.text();
+  EXPECT_TRUE(text.contains("callgate_budget_limit_usd{period=\"day\",tenant=\"search\"} 9.7\n")) << text;
+  EXPECT_TRUE(text.contains("callgate_budget_spent_usd{period=\"day\",tenant=\"search\"} 0.00070085\n")) << text;
+  metrics.loads({}, {}, {});
+  EXPECT_TRUE(metrics.text().contains("callgate_budget_limit_usd{period=\"day\",tenant=\"search\"} NaN\n"))
+      << "a budget that is no more";
+}
+
 TEST(Metrics, retries_are_counted_by_what_caused_them_and_their_waits_by_who_named_them) {
   Metrics metrics{kNames};
   work_everything(metrics);
