@@ -8,7 +8,7 @@
 
 #include "classifier/verdict.h"
 
-namespace {
+namespace classes_test {
 
 TEST(Classes, are_all_explained) {
   std::ifstream file{PROJECT_ROOT "/docs/concepts.md"};
@@ -33,4 +33,4 @@ TEST(Classes, are_all_explained) {
   EXPECT_EQ(explained, there);
 }
 
-}  // namespace
+}  // namespace classes_test

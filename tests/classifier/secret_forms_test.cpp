@@ -10,7 +10,7 @@
 
 #include "classifier/base64.h"
 
-namespace {
+namespace secret_forms_test {
 
 /// The plain way.
 std::string base64(std::string_view text, bool for_urls) {
@@ -61,4 +61,4 @@ TEST(SecretForms, of_what_is_short_has_no_forms_and_of_others_few) {
   EXPECT_EQ(classifier::base64_of_any_with(std::string(100, '\xff')).size(), 6U) << "both alphabets";
 }
 
-}  // namespace
+}  // namespace secret_forms_test

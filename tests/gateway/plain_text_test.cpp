@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace {
+namespace plain_text_test {
 
 TEST(PlainText, text_of_many_lines_keeps_all_but_what_a_terminal_obeys) {
   struct Case {
@@ -41,4 +41,4 @@ TEST(PlainText, text_of_many_lines_keeps_all_but_what_a_terminal_obeys) {
   }
 }
 
-}  // namespace
+}  // namespace plain_text_test

@@ -17,7 +17,7 @@
 #include "tests/ledger/store_support.h"
 
 namespace store_test {
-namespace {
+namespace place_test {
 
 namespace fs = std::filesystem;
 using Kind = ledger::Problem::Kind;
@@ -385,5 +385,5 @@ TEST_F(PlaceTest, two_names_of_one_file_are_one) {
   EXPECT_EQ(number(path_, "SELECT count(*) FROM calls"), 3);
 }
 
-}  // namespace
+}  // namespace place_test
 }  // namespace store_test

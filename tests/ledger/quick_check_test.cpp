@@ -7,7 +7,7 @@
 #include "ledger/care.h"
 #include "tests/ledger/store_support.h"
 
-namespace {
+namespace quick_check_test {
 
 using namespace std::chrono_literals;
 using ledger::Database;
@@ -41,4 +41,4 @@ TEST(QuickCheck, finds_what_is_no_ledger) {
   EXPECT_EQ(ledger::quick_check(folder.path("none.db"), 1s).wrong.size(), 1U);
 }
 
-}  // namespace
+}  // namespace quick_check_test
