@@ -122,6 +122,12 @@ ReplayLimits read_replay_limits(const std::string& text) {
   return limits;
 }
 
+void count(ReplaySums& sums, const ledger::ReplayItem& item, std::int64_t cost_before) {
+  if (item.state == ItemState::Resolved) ++sums.resolved;
+  if (item.state == ItemState::DeadAgain) ++sums.dead_again;
+  sums.cost_nano += item.cost_nano - cost_before;
+}
+
 std::string why_to_stop(const ReplayLimits& limits, const ReplaySums& sums) {
   const std::int64_t sent = sums.resolved + sums.dead_again;
   const auto share = [&] { return static_cast<double>(sums.dead_again) / static_cast<double>(sent); };
@@ -364,10 +370,8 @@ task<void> Replays::go(std::shared_ptr<Going> going) {
   if (going->look_again && !draining_) look(going->id);
 }
 
-void Replays::settle(Going& going, ledger::ReplayItem item) {
-  if (item.state == ItemState::Resolved) ++going.sums.resolved;
-  if (item.state == ItemState::DeadAgain) ++going.sums.dead_again;
-  going.sums.cost_nano += item.cost_nano;
+void Replays::settle(Going& going, ledger::ReplayItem item, std::int64_t cost_before) {
+  count(going.sums, item, cost_before);
   going.dearest = std::max(going.dearest, item.cost_nano);
   if (item.state != ItemState::Waiting) doors_.item(item.state);
   store_.replay_item(going.id, std::move(item));
@@ -384,6 +388,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
     going->bell.ring();
   };
   const bool was_running = item.state == ItemState::Running;
+  const std::int64_t cost_before = item.cost_nano;
   try {
     item.state = ItemState::Running;
     store_.replay_item(going->id, item);
@@ -506,7 +511,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
     item.state = ItemState::Waiting;
     going->stop = std::string{"callgate failed inside: "} + bug.what();
   }
-  settle(*going, std::move(item));
+  settle(*going, std::move(item), cost_before);
   leave();
 }
 

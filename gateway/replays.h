@@ -56,6 +56,9 @@ struct ReplaySums {
   bool canary_passed = false;
 };
 [[nodiscard]] std::string why_to_stop(const ReplayLimits& limits, const ReplaySums& sums);
+/// One item has come to rest. `cost_before`: what it had cost when it was taken up, in an earlier life of the replay
+/// say; the sums have that already.
+void count(ReplaySums& sums, const ledger::ReplayItem& item, std::int64_t cost_before);
 
 /// I/O thread only.
 class Replays {
@@ -92,7 +95,7 @@ class Replays {
   task<void> one(std::shared_ptr<Going> going, ledger::ReplayItem item);
   task<std::optional<ledger::Replay>> read_replay(std::string id);
   task<void> finish(std::shared_ptr<Going> going, ledger::ReplayState state, std::string why);
-  void settle(Going& going, ledger::ReplayItem item);
+  void settle(Going& going, ledger::ReplayItem item, std::int64_t cost_before);
 
   Runtime& runtime_;
   asio::io_context& io_;

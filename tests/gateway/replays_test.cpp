@@ -48,6 +48,22 @@ INSTANTIATE_TEST_SUITE_P(all, WhyToStop,
                                          Stop{"money is spent by the canary", {1, 0, 2'000, false}, "money"}),
                          [](const auto& at) { return "row_" + std::to_string(at.index); });
 
+TEST(ReplaySums, count_what_an_item_cost_once) {
+  // A replay that goes on after a death has read the 700 of its first life with its sums.
+  ReplaySums sums{0, 0, 700, true};
+  ledger::ReplayItem item;
+  item.cost_nano = 700 + 50;
+  item.state = ledger::ItemState::Waiting;  // Given up again.
+  count(sums, item, 700);
+  EXPECT_EQ(sums.cost_nano, 750);
+  item.cost_nano = 750 + 30;
+  item.state = ledger::ItemState::Resolved;
+  count(sums, item, 750);
+  EXPECT_EQ(sums.cost_nano, 780);
+  EXPECT_EQ(sums.resolved, 1);
+  EXPECT_EQ(sums.dead_again, 0);
+}
+
 TEST(ReplayLimits, come_back_as_they_were_written) {
   ReplayLimits limits;
   limits.per_second = 2.5;
