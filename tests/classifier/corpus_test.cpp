@@ -149,7 +149,7 @@ void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
     ASSERT_TRUE(c.expect) << c.id;
     const classifier::Verdict verdict = classifier::judge(c);
     const std::string want = text_of(*c.expect);
-    const std::string got = text_of(classifier::spelled(verdict));
+    const std::string got = text_of(classifier::told(verdict));
     Tally& tally = tallies[c.provider];
     tally.own = spoken(c);
     tally.cases += 1;
@@ -165,7 +165,7 @@ void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
     for (unsigned seed = 0; seed < kSplits; ++seed) {
       const auto reader = read_split(c, seed);
       if (!reader) break;
-      EXPECT_EQ(text_of(classifier::spelled(reader->finish(c.transport))), want) << c.id << " seed " << seed;
+      EXPECT_EQ(text_of(classifier::told(reader->finish(c.transport))), want) << c.id << " seed " << seed;
       // Of a frame that was cut nothing is passed on.
       const std::string passed = reader->forward() + reader->tail();
       const std::string_view kept = std::string_view{c.body}.substr(std::min(passed.size(), c.body.size()));
@@ -174,7 +174,7 @@ void judge_all(const std::string& file, std::map<std::string, Tally>& tallies) {
     }
     if (!unary(c)) continue;
     for (const char* encoding : {"gzip", "deflate"}) {
-      EXPECT_EQ(text_of(classifier::spelled(classifier::judge(compressed(c, encoding)))), want)
+      EXPECT_EQ(text_of(classifier::told(classifier::judge(compressed(c, encoding)))), want)
           << c.id << ' ' << encoding;
     }
   }
