@@ -1020,6 +1020,7 @@ TEST(Once, what_the_store_says_is_done) {
     const char* how;
     const char* says;
     const char* sdk_may_retry;
+    const char* earlier = "earlier-call";  // The call that the store names.
   };
   const Row rows[] = {
       {"ours", ClaimKind::Ours, OnUnknown::Rerun, false, 1, 200, "stored", "hello", ""},
@@ -1027,7 +1028,9 @@ TEST(Once, what_the_store_says_is_done) {
       {"unknown, fail", ClaimKind::Unknown, OnUnknown::Fail, false, 0, 502, "", "earlier-call", "false"},
       {"held", ClaimKind::Held, OnUnknown::Rerun, false, 0, 503, "", "earlier-call", "true"},
       {"another body", ClaimKind::OtherBody, OnUnknown::Rerun, false, 0, 422, "", "callgate_key_reused", "false"},
-      {"no store", ClaimKind::NoStore, OnUnknown::Rerun, false, 1, 200, "", "hello", ""},
+      {"no store", ClaimKind::NoStore, OnUnknown::Rerun, false, 1, 200, "", "hello", "", ""},
+      {"no store to write to, an earlier call is read", ClaimKind::NoStore, OnUnknown::Rerun, false, 1, 200, "recovered",
+       "hello", ""},
       {"no store, refuse",
        ClaimKind::NoStore,
        OnUnknown::Rerun,
@@ -1036,7 +1039,8 @@ TEST(Once, what_the_store_says_is_done) {
        503,
        "",
        "callgate_store_unavailable",
-       "true"},
+       "true",
+       ""},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -1046,7 +1050,7 @@ TEST(Once, what_the_store_says_is_done) {
     w.once->configure(options, row.refuse);
     ledger::ClaimAnswer answer;
     answer.kind = row.kind;
-    answer.call_id = "earlier-call";
+    answer.call_id = row.earlier;
     answer.until = w.runtime.wall_now() + 12s;
     w.ledger.claim_answer = answer;
     w.ledger.claim_takes = 100ms;

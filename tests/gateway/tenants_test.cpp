@@ -209,7 +209,7 @@ TEST(ModelPatterns, decide_who_may_use_what) {
   EXPECT_EQ(not_that.error().status, 403);
   EXPECT_EQ(not_that.error().code, "callgate_model_not_allowed");
   EXPECT_EQ(not_that.error().message,
-            "tenant some may not use model \"o3-pro x\"; tenants.some.models.allow has no pattern for it");
+            "tenant some may not use model \"o3-pro\\u000ax\"; tenants.some.models.allow has no pattern for it");
   const auto none = may_use(some, "POST", "");
   ASSERT_FALSE(none) << "a batch, or a form, names none that we see";
   EXPECT_EQ(none.error().code, "callgate_model_not_allowed");

@@ -661,7 +661,13 @@ class WithCallgate(unittest.TestCase):
             gate = stack.enter_context(running([OPTIONS.callgate, *pod["args"]], env))
             ports = listening(gate)
             for probe in ("startupProbe", "livenessProbe"):
-                self.assertEqual(ask(ports["health"], "GET", pod[probe]["httpGet"]["path"])[0], 200)
+                # As a kubelet asks: again until the threshold.
+                for _ in range(pod[probe]["failureThreshold"]):
+                    status = ask(ports["health"], "GET", pod[probe]["httpGet"]["path"])[0]
+                    if status == 200:
+                        break
+                    time.sleep(pod[probe]["periodSeconds"])
+                self.assertEqual(status, 200, probe)
 
             base = app_env["OPENAI_BASE_URL"].removeprefix("http://127.0.0.1:4600")
             body = json.dumps({"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]})
