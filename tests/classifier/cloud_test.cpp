@@ -390,7 +390,7 @@ TEST(CloudErrors, are_judged_by_type_and_by_the_few_texts_that_decide) {
     Headers headers = {{"Content-Type", "application/json"}};
     if (!c.type.empty()) headers.push_back({"x-amzn-ErrorType", std::string{c.type}});
     EXPECT_EQ(spelled(dialect.judge(dialect.endpoint("POST", c.path),
-                                 {.status = c.status, .headers = &headers, .body = c.body})),
+                                    {.status = c.status, .headers = &headers, .body = c.body})),
               c.want);
   }
 }
@@ -425,9 +425,9 @@ TEST(CloudErrors, a_guardrails_answer_is_a_refusal_in_whichever_form_the_model_a
   // A guardrail that was asked for its opinion has answered.
   EXPECT_EQ(
       spelled(spoken("bedrock").judge(spoken("bedrock").endpoint("POST", "/guardrail/g/version/1/apply"),
-                                   {.status = 200,
-                                    .headers = &json,
-                                    .body = R"({"action":"GUARDRAIL_INTERVENED","outputs":[{"text":"No."}]})"})),
+                                      {.status = 200,
+                                       .headers = &json,
+                                       .body = R"({"action":"GUARDRAIL_INTERVENED","outputs":[{"text":"No."}]})"})),
       "none");
 }
 

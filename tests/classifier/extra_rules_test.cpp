@@ -43,8 +43,8 @@ TEST(ExtraRules, speak_first_and_are_named) {
   EXPECT_FALSE(verdict.unexplained);
   EXPECT_EQ(classifier_tests::spelled(judge(rules, 521, "x")), "server_error retryable");
   EXPECT_EQ(classifier_tests::spelled(judge({rule(429, "insufficient_quota", "", Class::RateLimited)},
-                                         429,
-                                         R"({"error":{"code":"insufficient_quota"}})")),
+                                            429,
+                                            R"({"error":{"code":"insufficient_quota"}})")),
             "rate_limited retryable")
       << "before the dialect's own and the common ones";
 }

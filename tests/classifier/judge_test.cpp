@@ -161,7 +161,8 @@ TEST(Judge, each_dialect_has_codes_and_words_of_its_own) {
 
 TEST(Judge, a_stream_under_a_head_that_lies_is_still_read_as_one) {
   const Headers json = {{"content-type", "application/json"}};
-  EXPECT_EQ(spelled(judge("openai", kChat, 200, "data: {\"error\":{\"code\":529}}\n\n", json)), "overloaded retryable");
+  EXPECT_EQ(spelled(judge("openai", kChat, 200, "data: {\"error\":{\"code\":529}}\n\n", json)),
+            "overloaded retryable");
   EXPECT_EQ(spelled(judge("openai", kChat, 200, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", json)), "none");
   EXPECT_EQ(spelled(judge("openai", "/v1/audio/transcriptions", 200, "data: what we speak of\n", json)), "none");
   EXPECT_EQ(spelled(judge("ollama", "/api/chat", 200, "{\"done\":false}\n{\"done\":true}\n", json)), "none");
@@ -255,7 +256,8 @@ TEST(Judge, a_200_that_is_no_answer_is_malformed) {
 
 TEST(Judge, what_it_has_only_the_beginning_of_is_not_malformed) {
   EXPECT_EQ(spelled(judge("openai", kChat, 200, R"({"id":"x","choices":[)", {}, {}, true)), "none");
-  EXPECT_EQ(spelled(judge("openai", kChat, 429, R"({"error":{"code":"insuff)", {}, {}, true)), "rate_limited retryable");
+  EXPECT_EQ(spelled(judge("openai", kChat, 429, R"({"error":{"code":"insuff)", {}, {}, true)),
+            "rate_limited retryable");
 }
 
 TEST(Judge, a_broken_connection_is_one_unless_the_status_had_said_more) {
@@ -455,9 +457,9 @@ TEST(Judge, a_refusal_in_an_answer_is_recorded_and_passed_on) {
   EXPECT_TRUE(blocked.is_answer);
   EXPECT_FALSE(judge("openai", kChat, 400, R"({"error":{"code":"content_policy_violation"}})").is_answer);
   EXPECT_EQ(spelled(judge("gemini",
-                       path,
-                       200,
-                       R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")),
+                          path,
+                          200,
+                          R"({"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]})")),
             "none");
   const struct {
     std::string_view dialect;

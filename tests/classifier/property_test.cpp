@@ -221,8 +221,9 @@ TEST(Property, an_error_quoted_in_the_echo_of_a_prompt_makes_no_verdict) {
             std::string{"Invalid value: "} + quote + std::string{text} + quote + ". Use another.";
         const std::string body =
             Json{{"error", {{"message", message}, {"type", "invalid_request_error"}, {"param", "input"}}}}.dump();
-        EXPECT_EQ(classifier_tests::spelled(dialect->judge(endpoint, {.status = 400, .headers = &head, .body = body})),
-                  "invalid_request final")
+        EXPECT_EQ(
+            classifier_tests::spelled(dialect->judge(endpoint, {.status = 400, .headers = &head, .body = body})),
+            "invalid_request final")
             << dialect->name() << '\n'
             << body;
       }

@@ -19,9 +19,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tempfile
 import threading
+import time
 import unittest
 
 try:
