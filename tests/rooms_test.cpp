@@ -39,6 +39,8 @@ constexpr std::string_view kOneThread = "a room that decides lives on the I/O th
 constexpr std::string_view kNoWorld = "a room that decides does no I/O";
 constexpr std::string_view kThinHeaders = "headers include std and our own words; heavy libraries stay in .cpp files";
 
+constexpr std::string_view kUnits = "tests are compiled several files at a time: a file's namespace has its name";
+
 const Ban kBans[] = {
     {{"classifier/"}, {}, "#include \"budget/", kLeft},
     {{"classifier/"}, {}, "#include \"ledger/", kLeft},
@@ -53,6 +55,11 @@ const Ban kBans[] = {
     {kAll, {}, "#include \"tests/", "what ships does not know its tests"},
     {kAll, {}, "#include \"bench/", "what ships does not know its measurements"},
     {kAll, {}, "#include \"../", "includes go by room path"},
+
+    {{"tests/classifier/", "tests/budget/", "tests/ledger/", "tests/gateway/", "tests/cli/", "tests/e2e/"},
+     {},
+     "namespace {",
+     kUnits},
 
     {kPure, {}, "_clock::now(", kTime},
     {kPure, {}, "<ctime>", kTime},
