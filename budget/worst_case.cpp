@@ -61,7 +61,7 @@ Modifiers modifiers_of(const Price& price, const AskedTerms& asked) {
   constexpr std::int64_t kOne = 1'000'000;
   Modifiers modifiers;
   std::string_view place = asked.inference_geo;
-  if (place.empty() && asked.set_elsewhere) place = kUsualElsewhere;
+  if (place.empty() && asked.place_set_elsewhere) place = kUsualElsewhere;
   for (const std::string_view name : {std::string_view{asked.speed}, place}) {
     const Factor* factor = name.empty() ? nullptr : factor_of(price, name);
     if (factor != nullptr && factor->millionths > kOne) modifiers.names[modifiers.count++] = name;

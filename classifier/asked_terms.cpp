@@ -18,18 +18,20 @@ using Value = ondemand::value;
 struct Habit {
   std::string_view dialect;
   bool set_elsewhere = false;
+  bool place_set_elsewhere = false;
   std::string_view tier_header{};  // Asks for a tier beside or instead of the body.
 };
 // Elsewhere, a request that does not speak of it gets the plain tier.
 constexpr Habit kHabits[] = {
-    {"openai", true},     // By the project.
-    {"azure", true},      // By the deployment.
-    {"anthropic", true},  // By what was committed to, and by the workspace.
-    {"bedrock", false, "x-amzn-bedrock-service-tier"},
-    {"vertex", false, "x-vertex-ai-llm-shared-request-type"},
+    {"openai", true},           // By the project.
+    {"azure", true},            // By the deployment.
+    {"anthropic", true, true},  // By what was committed to, and by the workspace.
+    {"bedrock", false, false, "x-amzn-bedrock-service-tier"},
+    {"vertex", false, false, "x-vertex-ai-llm-shared-request-type"},
 };
 
 constexpr std::int64_t kUsualSearches = 10;
+constexpr std::int64_t kUsualPredictions = 4;  // Vertex's :predict, where `parameters.sampleCount` is not said.
 
 /// A text, or at Bedrock an object that has it as its type.
 void read_tier(Value& value, std::string& tier) {
@@ -55,6 +57,7 @@ std::int64_t searches_in(Value& tools) {
 }
 
 void read_body(std::string_view body, AskedTerms& asked) {
+  std::optional<std::int64_t> samples;
   std::optional<std::int64_t> tool_calls;  // At most so many of the provider's own tools.
   const bool read = walk::document<ondemand::parser>({body}, [&](ondemand::document& document) {
     auto object = document.get_object();
@@ -68,6 +71,12 @@ void read_body(std::string_view body, AskedTerms& asked) {
         walk::keep_name(asked.inference_geo, value);
       } else if (key == "n") {
         asked.images = walk::count(value).value_or(1);
+      } else if (key == "instances") {
+        asked.images = std::max(asked.images, kUsualPredictions);
+      } else if (key == "parameters") {
+        walk::object_members(value, [&](std::string_view name, Value& part) {
+          if (name == "sampleCount") samples = walk::count(part);
+        });
       } else if (key == "tools") {
         asked.web_searches = std::max(asked.web_searches, searches_in(value));
       } else if (key == "web_search_options") {
@@ -77,6 +86,7 @@ void read_body(std::string_view body, AskedTerms& asked) {
       }
     });
   });
+  if (read && samples) asked.images = *samples;
   if (read && tool_calls) asked.web_searches = std::min(asked.web_searches, *tool_calls);
 }
 
@@ -88,6 +98,7 @@ AskedTerms read_asked_terms(const Dialect& dialect, const Headers& headers, std:
   const auto* habit = std::ranges::find(kHabits, dialect.name(), &Habit::dialect);
   if (habit == std::end(kHabits)) return asked;
   asked.set_elsewhere = habit->set_elsewhere;
+  asked.place_set_elsewhere = habit->place_set_elsewhere;
   if (habit->tier_header.empty()) return asked;
   if (const auto tier = find(headers, habit->tier_header)) asked.service_tier = tier->substr(0, walk::kNameMax);
   return asked;

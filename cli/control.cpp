@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -25,6 +26,7 @@ using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::chrono::milliseconds kLookAgain{200};
+constexpr std::chrono::milliseconds kClosing{10'000};  // The longest that a process is waited for that answers no more.
 
 std::string paused_word(const Json& paused) {
   if (paused.is_null()) return "";
@@ -231,6 +233,16 @@ int resume(const Arguments& arguments, Terminal& terminal) {
                      terminal);
 }
 
+/// Its listener goes before its store is closed. Where it runs with other process ids than ours, there is nothing to see.
+void wait_until_gone(std::int64_t pid) {
+  const std::string file = "/proc/" + std::to_string(pid) + "/comm";
+  for (auto left = kClosing; left.count() > 0; left -= kLookAgain) {
+    std::string name;
+    if (!(std::ifstream{file} >> name) || name != "callgate") return;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
 int drain(const Arguments& arguments, Terminal& terminal) {
   const bool runs = arguments.has("--runs-only");
   const std::string path = std::string{"/v1/drain?what="} + (runs ? "runs" : "all");
@@ -241,16 +253,20 @@ int drain(const Arguments& arguments, Terminal& terminal) {
   // The order again says what is left of the runs; a process that drains wholly is waited for until it has gone.
   std::ostringstream unheard;
   std::istringstream none;
+  Terminal mute{none, unheard, unheard};
+  std::int64_t pid = 0;
   for (;; std::this_thread::sleep_for(kLookAgain)) {
-    Terminal mute{none, unheard, unheard};
     const auto reply = ask_running("drain", runs ? "POST" : "GET", runs ? path : "/v1/version", arguments, mute);
     if (!reply) {
       if (runs) terminal.err << "callgate drain: callgate went before its runs were over\n";
-      return runs || reply.error() != kUnreachable ? reply.error() : kDone;
+      if (runs || reply.error() != kUnreachable) return reply.error();
+      if (pid > 0) wait_until_gone(pid);
+      return kDone;
     }
-    if (!runs) continue;
     const Json json = Json::parse(reply->answer.body, nullptr, false);
-    if (json.is_object() && json.value("count", -1) == 0) return kDone;
+    if (!json.is_object()) continue;
+    if (runs && json.value("count", -1) == 0) return kDone;
+    if (const auto told = json.find("pid"); told != json.end() && told->is_number_integer()) pid = told->get<std::int64_t>();
   }
 }
 

@@ -13,6 +13,7 @@
 #include "cli/manifest.h"
 #include "cli/plain_output.h"
 #include "cli/table.h"
+#include "gateway/config.h"
 #include "gateway/config_values.h"
 #include "gateway/config_yaml.h"
 
@@ -139,6 +140,10 @@ class Injection {
                  (name_in(entry).ends_with("_BASE_URL") ? "; such calls do not go through callgate"
                                                         : "; callgate holds that key, so it can go"));
         }
+        const bool by_proxy = has_named(env, "HTTP_PROXY") || has_named(env, "http_proxy");
+        if (by_proxy && !has_named(env, "NO_PROXY") && !has_named(env, "no_proxy"))
+          note(name_of(pod) + ": container " + name +
+               " sets HTTP_PROXY; clients that send local calls there, too, need NO_PROXY=127.0.0.1,localhost");
         if (!additions.to_key(*one, "env", wanted)) return false;
       }
     }
@@ -316,6 +321,25 @@ std::expected<Injected, std::string> inject_into(std::string_view manifest, Inje
   return made;
 }
 
+namespace {
+
+/// With the ConfigMap that is made here callgate would not start.
+std::vector<std::string> unknown_upstreams(const SidecarWishes& sidecar) {
+  std::vector<std::string> known;
+  for (const auto& upstream : gateway::default_config().upstreams) known.push_back(upstream.name);
+  std::vector<std::string> notes;
+  for (const auto& [upstream, key] : sidecar.keys) {
+    if (std::ranges::count(known, upstream) > 0) continue;
+    const std::string near = gateway::nearest(upstream, known);
+    notes.push_back("the upstream " + upstream + " is not built in" +
+                    (near.empty() ? std::string{} : " (did you mean " + near + "?)") +
+                    ": callgate starts only when the ConfigMap gives it a dialect and a url");
+  }
+  return notes;
+}
+
+}  // namespace
+
 int inject(const Arguments& arguments, Terminal& terminal) {
   const auto fail = [&](ExitCode code, const std::string& why) {
     terminal.err << "callgate inject: " << why << '\n';
@@ -366,6 +390,9 @@ int inject(const Arguments& arguments, Terminal& terminal) {
   const auto made = inject_into(manifest, wishes);
   if (!made) return fail(kInvalid, (file == "-" ? "standard input" : file) + ": " + made.error());
   for (const std::string& note : made->notes) terminal.err << "callgate inject: " << note << '\n';
+  if (wishes.make_config_map) {
+    for (const std::string& note : unknown_upstreams(sidecar)) terminal.err << "callgate inject: " << note << '\n';
+  }
   if (made->workloads == 0)
     return fail(kNotFound,
                 "there is no Deployment, StatefulSet, DaemonSet, Job, CronJob or Pod in " +

@@ -2,6 +2,7 @@
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -456,7 +457,7 @@ constexpr Call kCalls[] = {
     {"GET",
      "/v1/version",
      [](const AdminSources& /*sources*/, const Asked& /*asked*/) {
-       return json_answer(200, {{"version", CALLGATE_VERSION}});
+       return json_answer(200, {{"version", CALLGATE_VERSION}, {"pid", ::getpid()}});
      }},
 };
 

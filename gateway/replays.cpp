@@ -424,7 +424,7 @@ task<void> Replays::one(std::shared_ptr<Going> going, ledger::ReplayItem item) {
       // By ourselves, right before the process ended.
       item.state = ItemState::Resolved;
       item.call_id = found->letter->steps.back().call_id;
-      item.cost_nano = found->bought;
+      item.cost_nano += found->bought;  // Beside what an earlier try of it has cost.
     } else if (found->letter->line.state != "open") {
       skip(found->letter->line.state + " meanwhile");
     } else if (!found->request) {

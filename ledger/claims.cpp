@@ -223,8 +223,13 @@ Claims::Seen Claims::look(const ClaimAsk& ask, const OnceOutcome* waiting, bool 
   const bool there = select_.step();
   const std::string call_id{there ? select_.text(2) : std::string_view{}};
   const std::int64_t state = there ? select_.number(1) : std::int64_t{Unknown};
+  const bool expired = there && !select_.is_null(4) && select_.number(4) <= now;
+  std::expected<StoredAnswer, std::string> stored = std::unexpected(std::string{});
+  if (there && state == Stored && !expired) stored = read(ask.scope, call_id);
+  // The asker's own end, which has overtaken its claim.
+  if (waiting != nullptr && waiting->call_id == ask.call_id) return says(Kind::NoStore);
   const bool its = there && waiting != nullptr && waiting->call_id == call_id;
-  if (waiting != nullptr && (its || (waiting->unclaimed && state != Stored))) {
+  if (waiting != nullptr && (its || (waiting->unclaimed && !stored))) {
     if (!waiting->answer) return says(Kind::NoStore);
     const bool same = waiting->unclaimed ? waiting->unclaimed->fingerprint == ask.fingerprint
                                          : select_.blob(0) == bytes_of(ask.fingerprint);
@@ -236,7 +241,7 @@ Claims::Seen Claims::look(const ClaimAsk& ask, const OnceOutcome* waiting, bool 
     seen.give_once = waiting->give_once;
     return seen;
   }
-  if (!there || (!select_.is_null(4) && select_.number(4) <= now)) return says(Kind::NoStore);
+  if (!there || expired) return says(Kind::NoStore);
   if (select_.blob(0) != bytes_of(ask.fingerprint)) return says(Kind::OtherBody, call_id);
   if (state == Claimed && call_id == ask.call_id) return says(Kind::NoStore);
   // Its lease could not be renewed: it is as good as its holder.
@@ -246,8 +251,6 @@ Claims::Seen Claims::look(const ClaimAsk& ask, const OnceOutcome* waiting, bool 
     seen.answer.until = held ? ask.now + ask.lease : time_of(select_.number(3));
     return seen;
   }
-  std::expected<StoredAnswer, std::string> stored = std::unexpected(std::string{});
-  if (state == Stored) stored = read(ask.scope, call_id);
   if (!stored) return says(ask.rerun ? Kind::NoStore : Kind::Unknown, call_id);
   Seen seen = says(Kind::Stored, call_id);
   seen.give_once = select_.number(5) != 0;

@@ -398,11 +398,20 @@ std::expected<OpenFile, Problem> open_copy(const OpenFile& from, const std::stri
   OpenFile file;
   file.path = path;
   file.by_name = from.by_name;
+  // What a try that fails leaves behind would add up.
+  struct Traces {
+    std::vector<std::string> files{};
+    ~Traces() {
+      std::error_code ignored;
+      for (const std::string& file : files) std::filesystem::remove(file, ignored);
+    }
+  } traces;
   // Who removes all that begins with its name removes the lock too.
   if (!file.by_name || !file.by_name->stands_at(path + "-lock")) {
     std::expected<FileLock, Problem> taken = FileLock::take(path);
     if (!taken) return std::unexpected(taken.error());
     file.by_name = std::make_shared<FileLock>(std::move(*taken));
+    traces.files.push_back(path + "-lock");
   }
   const std::string fresh = path + std::string{kMending};
   std::error_code error;
@@ -426,10 +435,16 @@ std::expected<OpenFile, Problem> open_copy(const OpenFile& from, const std::stri
     clear();
     return std::unexpected(unusable(path + ": cannot be written anew (" + error.message() + ")"));
   }
-  for (const std::string_view ending : kBeside) std::filesystem::remove(path + std::string{ending}, error);
+  // Else the next look would take our own copy for somebody's file.
+  traces.files.push_back(path);
+  for (const std::string_view ending : kBeside) {
+    std::filesystem::remove(path + std::string{ending}, error);
+    traces.files.push_back(path + std::string{ending});
+  }
   file.database = std::make_unique<Database>(path, Database::Open::Again);
   set_up(*file.database, options, false);
   remember_place(file);
+  traces.files.clear();
   return file;
 }
 

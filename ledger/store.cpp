@@ -46,6 +46,7 @@ constexpr milliseconds kTick{5'000};
 constexpr milliseconds kIdleTick{60'000};
 /// How often it is looked whether the file is still where it was, and whether one that could not be used can be.
 constexpr milliseconds kPlaceTick{1'000};
+constexpr milliseconds kPlaceWaitMax{60'000};
 constexpr milliseconds kStandInTick{5'000};
 constexpr milliseconds kRunTick{1'000};  // While runs are held; with short leases half of the shortest.
 /// So long without a look, or a clock so far from where it should be: owners may not have renewed in time. Never
@@ -134,6 +135,8 @@ class Store::Impl {
   void execute(Op& op);
   void tell_committed(std::vector<Op>& batch);
   void put_back(std::vector<Op> batch);
+  /// To who reads, and to who tells them. With mutex_ held.
+  void let_impatient_go();
   void fail(const SqlError& error);
   void look();
   [[nodiscard]] milliseconds shortest_lease() const;
@@ -177,6 +180,7 @@ class Store::Impl {
   bool recovered_ = false;
   bool displaced_ = false;  // The file does not stand where it stood.
   steady_clock::time_point next_place_{};
+  milliseconds place_wait_{kPlaceTick};
   std::int64_t told_event_ = 0;
   std::int64_t tidied_ms_ = 0;  // When all was last found tidy.
   bool more_to_remove_ = false;
@@ -678,19 +682,23 @@ void Store::Impl::put_back(std::vector<Op> batch) {
       waiting_.push_front(std::move(*op));
     }
     in_hand_.reset();
-    std::deque<Op> rest;
-    for (Op& op : waiting_) {
-      if (!is_impatient(op)) {
-        rest.push_back(std::move(op));
-        continue;
-      }
-      count_out(op);
-      (std::holds_alternative<ClaimOp>(op.what) ? asked_ : given_up_).push_back(std::move(op));
-    }
-    waiting_ = std::move(rest);
+    let_impatient_go();
     shorten();
   }
   tell_given_up();
+}
+
+void Store::Impl::let_impatient_go() {
+  std::deque<Op> rest;
+  for (Op& op : waiting_) {
+    if (!is_impatient(op)) {
+      rest.push_back(std::move(op));
+      continue;
+    }
+    count_out(op);
+    (std::holds_alternative<ClaimOp>(op.what) ? asked_ : given_up_).push_back(std::move(op));
+  }
+  waiting_ = std::move(rest);
 }
 
 /// The disk refuses to be written, and may be read all the same: what was paid is not bought again.
@@ -762,17 +770,23 @@ void Store::Impl::look_at_place() {
     next_place_ = steady_clock::now() + kStandInTick;
     return;
   }
-  next_place_ = now + kPlaceTick;
   const Place place = place_of(file_);
   displaced_ = place != Place::Same;
   if (displaced_) mend_place(place);
+  // A copy that does not succeed (a full disk) is begun ever more seldom.
+  place_wait_ = displaced_ ? std::min(place_wait_ * 2, kPlaceWaitMax) : kPlaceTick;
+  next_place_ = steady_clock::now() + place_wait_;
 }
 
 void Store::Impl::mend_place(Place place) {
   std::string why;
   try {
-    // Whoever looks meanwhile is told.
+    // Whoever looks meanwhile is told, and who asks for a claim does not wait for a whole copy.
     fail(SqlError(kMoved, {}));
+    {
+      const std::scoped_lock lock(mutex_);
+      let_impatient_go();
+    }
     const std::string path = file_.path;
     std::string to = path;
     std::string elsewhere;
@@ -786,11 +800,11 @@ void Store::Impl::mend_place(Place place) {
                   "comes is in " +
                   to + ". Stop callgate, and decide which of the two is to stand there";
       told = elsewhere;
+      // Should we die in the copy, a start would take it for that of the other file, and mix it into it. We read on.
+      forget_log(file_);
     }
     std::expected<OpenFile, Problem> file = open_copy(file_, to, options_, until_the_end());
     if (file) {
-      // It would be taken for that of the other file, and mixed into it.
-      if (place == Place::Anothers) forget_log(file_);
       return go_on_at(std::move(*file), std::move(elsewhere), std::move(told));
     }
     why = file.error().text;
@@ -845,9 +859,10 @@ void Store::Impl::take_up_file() {
     } else {
       old_locks_.push_back(found->by_name);
       old_locks_.push_back(found->itself);
+      go_on_at(std::move(*file), std::move(elsewhere), std::move(told));
       options_.path = options.path;
       owed_.lasting = true;
-      return go_on_at(std::move(*file), std::move(elsewhere), std::move(told));
+      return;
     }
   } catch (const SqlError& error) {
     why = trouble_text(options.path, error);

@@ -131,12 +131,19 @@ const Case kCases[] = {
      2'100'000},
     {"speed", &kClaude, {1'000, 100}, false, {.speed = "fast"}, "", 7'200'000},
     {"speed and place", &kClaude, {1'000, 100}, false, {.speed = "fast", .inference_geo = "us"}, "", 7'920'000},
-    {"a place that a workspace may have set", &kClaude, {1'000, 100}, false, {.set_elsewhere = true}, "", 1'320'000},
+    {"a place that a workspace may have set",
+     &kClaude,
+     {1'000, 100},
+     false,
+     {.place_set_elsewhere = true},
+     "",
+     1'320'000},
+    {"no place is set where a tier is", &kClaude, {1'000, 100}, false, {.set_elsewhere = true}, "", 1'200'000},
     {"a place without a price",
      &kClaude,
      {1'000, 100},
      false,
-     {.inference_geo = "eu", .set_elsewhere = true},
+     {.inference_geo = "eu", .place_set_elsewhere = true},
      "",
      1'200'000},
     {"what says the same twice counts once", &kClaude, {1'000, 100}, false, {.inference_geo = "us"}, "us", 1'320'000},
@@ -286,6 +293,7 @@ TEST(WorstCase, is_an_upper_bound_of_any_price_and_any_terms) {
         .speed = std::string{dice.one_of({"", "standard", "fast"})},
         .inference_geo = std::string{dice.one_of({"", "global", "us"})},
         .set_elsewhere = dice.chance(2),
+        .place_set_elsewhere = dice.chance(2),
         .images = dice.up_to(3),
         .web_searches = dice.up_to(4)};
     const std::string_view region = dice.one_of({"", "us", "eu", "regional"});
@@ -302,7 +310,7 @@ TEST(WorstCase, is_an_upper_bound_of_any_price_and_any_terms) {
                     .output_images = dice.up_to(asked.images),
                     .web_searches = dice.up_to(asked.web_searches)};
       billed.cached_audio_input = dice.up_to(std::min(billed.audio_input, used.cached_input));
-      const std::string_view geo = asked.inference_geo.empty() && asked.set_elsewhere ? "us" : asked.inference_geo;
+      const std::string_view geo = asked.inference_geo.empty() && asked.place_set_elsewhere ? "us" : asked.inference_geo;
       const std::string_view modifiers[] = {dice.chance(2) ? "" : asked.speed, dice.chance(2) ? "" : geo};
       const Terms terms{.service_tier = tier_for(dice, asked), .modifiers = modifiers, .region = region};
       const Cost cost = cost_of(&price, terms, used, billed);

@@ -19,6 +19,7 @@ std::string told(const AskedTerms& asked) {
     if (!word.empty()) out += word + " ";
   }
   if (asked.set_elsewhere) out += "elsewhere ";
+  if (asked.place_set_elsewhere) out += "placed ";
   return out + std::to_string(asked.images) + " images " + std::to_string(asked.web_searches) + " searches";
 }
 
@@ -40,10 +41,10 @@ TEST(AskedTerms, says_what_a_request_asks_for_that_changes_its_price) {
       {"openai", R"({"tools":[{"type":"function","name":"web_search"}]})", "elsewhere 1 images 0 searches"},
       {"anthropic",
        R"({"speed":"fast","inference_geo":"us","service_tier":"standard_only"})",
-       "standard_only fast us elsewhere 1 images 0 searches"},
+       "standard_only fast us elsewhere placed 1 images 0 searches"},
       {"anthropic",
        R"({"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":5}]})",
-       "elsewhere 1 images 5 searches"},
+       "elsewhere placed 1 images 5 searches"},
       {"azure", "{}", "elsewhere 1 images 0 searches"},
       {"groq", R"({"service_tier":"flex"})", "flex 1 images 0 searches"},
       {"gemini", R"({"service_tier":"SERVICE_TIER_PRIORITY"})", "SERVICE_TIER_PRIORITY 1 images 0 searches"},
@@ -52,6 +53,8 @@ TEST(AskedTerms, says_what_a_request_asks_for_that_changes_its_price) {
       {"bedrock", "{}", "priority 1 images 0 searches", {{"X-Amzn-Bedrock-Service-Tier", "priority"}}},
       {"vertex", "{}", "flex 1 images 0 searches", {{"X-Vertex-AI-LLM-Shared-Request-Type", "flex"}}},
       {"vertex", "{}", "1 images 0 searches", {{"X-Amzn-Bedrock-Service-Tier", "priority"}}},
+      {"vertex", R"({"instances":[{"prompt":"a"}]})", "4 images 0 searches"},
+      {"vertex", R"({"parameters":{"sampleCount":2},"instances":[{"prompt":"a"}]})", "2 images 0 searches"},
       {"openai", "--form-boundary", "elsewhere 1 images 0 searches"},
       {"openai", "", "elsewhere 1 images 0 searches"},
       {"openai", R"({"service_tier":"priority")", "elsewhere 1 images 0 searches"},

@@ -276,7 +276,9 @@ TEST(Inject, holds_keys_only_where_it_is_told_and_only_for_those) {
   EXPECT_EQ(
       said.err,
       "callgate inject: Pod p: container app sets OPENAI_API_KEY itself, which is kept; callgate holds that key, "
-      "so it can go\n");
+      "so it can go\n"
+      "callgate inject: the upstream lab is not built in: callgate starts only when the ConfigMap gives it a dialect and "
+      "a url\n");
   EXPECT_NE(said.out.find("secretName: llm\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("mountPath: /etc/callgate-keys\n"), std::string::npos);
   EXPECT_NE(said.out.find("    upstreams:\n      lab:\n        credentials:\n        - key:\n"
@@ -287,6 +289,20 @@ TEST(Inject, holds_keys_only_where_it_is_told_and_only_for_those) {
   const Said without = callgate({}, manifest);
   EXPECT_EQ(without.out.find("callgate-keys"), std::string::npos);
   EXPECT_EQ(without.out.find("held-by-callgate"), std::string::npos);
+}
+
+TEST(Inject, tells_of_what_would_not_work) {
+  const std::string pod =
+      "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: app\n"
+      "    env:\n    - name: HTTP_PROXY\n      value: http://proxy:3128\n";
+  const Said said = callgate({"--keys-secret", "llm", "--key", "opnai=K"}, pod);
+  ASSERT_EQ(said.code, 0) << said.err;
+  EXPECT_NE(said.err.find("did you mean openai?"), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("NO_PROXY=127.0.0.1,localhost"), std::string::npos) << said.err;
+  const Said told = callgate({}, pod + "    - name: NO_PROXY\n      value: 127.0.0.1\n");
+  EXPECT_EQ(told.err.find("PROXY"), std::string::npos) << told.err;
+  const Said own = callgate({"--keys-secret", "llm", "--key", "opnai=K", "--config-map", "mine"}, pod);
+  EXPECT_EQ(own.err.find("opnai"), std::string::npos) << own.err;
 }
 
 TEST(Inject, as_a_second_container_stands_last_and_refuses_jobs) {

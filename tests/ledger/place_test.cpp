@@ -140,7 +140,8 @@ TEST_F(PlaceTest, where_its_folder_has_gone_rows_wait_keys_are_read_and_all_is_w
   store->end_call(answered(2), {}, told.teller());
   EXPECT_EQ(claimed(*store, asking(1, clock_, 3)).kind, ClaimAnswer::Kind::Stored);
   EXPECT_EQ(claimed(*store, asking(2, clock_, 3)).kind, ClaimAnswer::Kind::NoStore);
-  EXPECT_FALSE(told.wait(1ms)) << "it is not said to be written where nobody finds it";
+  // Long enough for it to be tried again.
+  EXPECT_FALSE(told.wait(500ms)) << "it is not said to be written where nobody finds it";
   fs::create_directory(folder_.path("volume"));
   EXPECT_EQ(told.wait(), Written::Committed);
   store.reset();
@@ -162,6 +163,32 @@ TEST_F(PlaceTest, a_full_disk_keeps_what_was_removed_until_there_is_room) {
   disk.clear();
   ASSERT_TRUE(moved(*store));
   EXPECT_EQ(number(path_, "SELECT count(*) FROM calls"), 50);
+}
+
+TEST_F(PlaceTest, tries_that_do_not_succeed_leave_nothing_behind) {
+  const SmallDisk disk("size=3m");
+  if (!disk.mounted()) GTEST_SKIP() << "this process may not mount a tmpfs";
+  path_ = disk.path("callgate.db");
+  const std::string backup = disk.path("backup.db");
+  auto store = opened(options());
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(ended(*store, answered(i)), Written::Committed);
+  ASSERT_TRUE(ledger::backup(path_, backup));
+  const auto kept = [&] {
+    return std::ranges::count_if(fs::directory_iterator(fs::path(path_).parent_path()),
+                                 [](const auto& entry) { return entry.path().string().contains(".kept-"); });
+  };
+  disk.fill();
+  fs::rename(backup, path_);
+  for (int tries = 0; tries < 2; ++tries) {
+    clock_.forward(1min);  // Another name each time.
+    const std::uint64_t failures = store->figures().failures;
+    ASSERT_TRUE(eventually([&] { return store->figures().failures > failures; }));
+  }
+  ASSERT_TRUE(eventually([&] { return kept() == 0; }));
+  disk.clear();
+  ASSERT_TRUE(moved(*store));
+  EXPECT_EQ(files_like(".kept-").size(), 1U);
+  EXPECT_EQ(number(files_like(".kept-").front(), "SELECT count(*) FROM calls"), 50);
 }
 
 /// Wherever in the mend the process dies: what was committed is in the file, or, where it was not yet written anew,
@@ -336,6 +363,7 @@ TEST_F(PlaceTest, what_ended_while_the_disk_refused_is_known_before_it_is_writte
   EXPECT_EQ(claimed(*store, asking(2, clock_, 12)).kind, ClaimAnswer::Kind::NoStore) << "it failed";
   EXPECT_EQ(claimed(*store, asking(3, clock_, 13)).kind, ClaimAnswer::Kind::Stored);
   EXPECT_EQ(claimed(*store, asking(3, clock_, 13, 7)).kind, ClaimAnswer::Kind::OtherBody);
+  EXPECT_EQ(claimed(*store, asking(3, clock_, 3)).kind, ClaimAnswer::Kind::NoStore) << "its own end is no other's";
   EXPECT_EQ(claimed(*store, asking(4, clock_, 14)).kind, ClaimAnswer::Kind::Stored);
   EXPECT_EQ(claimed(*store, asking(4, clock_, 15)).kind, ClaimAnswer::Kind::NoStore) << "given once";
   // A job that was played all the same, because nobody could be asked, is told.
@@ -347,6 +375,28 @@ TEST_F(PlaceTest, what_ended_while_the_disk_refused_is_known_before_it_is_writte
   EXPECT_EQ(store->figures().paid_again, 1U);
   EXPECT_EQ(claimed(*store, asking(3, clock_, 17)).kind, ClaimAnswer::Kind::Stored);
   EXPECT_EQ(claimed(*store, asking(4, clock_, 18)).kind, ClaimAnswer::Kind::Ours);
+}
+
+TEST_F(PlaceTest, an_answer_that_waits_is_found_beside_one_that_has_expired) {
+  StoreOptions plain = options();
+  plain.payloads = ledger::Payloads::Plain;
+  auto store = opened(plain);
+  ledger::OnceOutcome once;
+  once.scope = digest(1);
+  once.answer = std::make_shared<const ledger::StoredAnswer>();
+  once.call_id = id_of(1);
+  ASSERT_EQ(claimed(*store, asking(1, clock_, 1)).kind, ClaimAnswer::Kind::Ours);
+  ASSERT_EQ(ended(*store, answered(1), once), Written::Committed);
+  Database other(path_, Database::Open::Write);
+  other.run("BEGIN EXCLUSIVE");
+  clock_.forward(25h);
+  store->end_call(answered(8), {});
+  ASSERT_TRUE(eventually([&] { return !store->figures().trouble.empty(); }));
+  once.call_id = id_of(2);
+  once.unclaimed = asking(1, clock_, 2);
+  store->end_call(answered(2), {.once = once});
+  EXPECT_EQ(claimed(*store, asking(1, clock_, 3)).kind, ClaimAnswer::Kind::Stored);
+  other.run("COMMIT");
 }
 
 TEST_F(PlaceTest, two_names_of_one_file_are_one) {
