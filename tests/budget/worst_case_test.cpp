@@ -310,8 +310,10 @@ TEST(WorstCase, is_an_upper_bound_of_any_price_and_any_terms) {
                     .output_images = dice.up_to(asked.images),
                     .web_searches = dice.up_to(asked.web_searches)};
       billed.cached_audio_input = dice.up_to(std::min(billed.audio_input, used.cached_input));
-      const std::string_view geo = asked.inference_geo.empty() && asked.place_set_elsewhere ? "us" : asked.inference_geo;
-      const std::string_view modifiers[] = {dice.chance(2) ? "" : asked.speed, dice.chance(2) ? "" : geo};
+      const bool placed = asked.inference_geo.empty() && asked.place_set_elsewhere;
+      const std::string_view geo = placed ? std::string_view{"us"} : std::string_view{asked.inference_geo};
+      const std::string_view modifiers[] = {dice.chance(2) ? std::string_view{} : std::string_view{asked.speed},
+                                            dice.chance(2) ? std::string_view{} : geo};
       const Terms terms{.service_tier = tier_for(dice, asked), .modifiers = modifiers, .region = region};
       const Cost cost = cost_of(&price, terms, used, billed);
       if (!cost.total) continue;  // Units without a price: unknown, and charged at what was put aside.
@@ -337,9 +339,9 @@ TEST(WorstCase, is_an_upper_bound_of_every_recorded_answer_at_every_shipped_pric
       if (!usage.tokens) continue;
       ++answers;
       classifier::AskedTerms asked = classifier::read_asked_terms(*recorded->dialect, {}, recorded->request);
-      // Corpora keep little of their requests: tools are left out of some.
+      // Corpora keep little of their requests: tools are left out of some, and of some there is none.
       asked.web_searches = std::max(asked.web_searches, usage.billed.web_searches);
-      asked.images = std::max(asked.images, usage.billed.output_images);
+      if (recorded->request.empty()) asked.images = std::max(asked.images, usage.billed.output_images);
       const Expected most{std::max(usage.tokens->input, usage.billed.image_input_apart), usage.tokens->output};
       const std::string_view modifiers[] = {usage.speed, usage.inference_geo};
       const Terms terms{.service_tier = usage.service_tier, .modifiers = modifiers};
