@@ -100,7 +100,11 @@ AskedTerms read_asked_terms(const Dialect& dialect, const Headers& headers, std:
   asked.set_elsewhere = habit->set_elsewhere;
   asked.place_set_elsewhere = habit->place_set_elsewhere;
   if (habit->tier_header.empty()) return asked;
-  if (const auto tier = find(headers, habit->tier_header)) asked.service_tier = tier->substr(0, walk::kNameMax);
+  if (const auto tier = find(headers, habit->tier_header)) {
+    // Which of two that differ holds is the provider's to know.
+    const bool other = !asked.service_tier.empty() && asked.service_tier != *tier;
+    asked.service_tier = other ? "auto" : tier->substr(0, walk::kNameMax);
+  }
   return asked;
 }
 

@@ -20,16 +20,51 @@ using Value = ondemand::value;
 
 constexpr std::size_t kModelMax = 128;
 constexpr std::int64_t kChoicesMax = 1'024;
+constexpr std::int64_t kPromptsMax = 65'536;
 
 std::string_view literal(std::string_view token) { return trimmed(token); }
+
+/// What it may be taken for at most: to some, digits in a text are a number, and what is beyond all sense is the most.
+std::optional<std::int64_t> wish(Value& value) {
+  const std::string_view token = literal(value.raw_json_token());
+  const bool quoted = token.starts_with('"');
+  const auto most_of = [](std::string_view digits) -> std::optional<std::int64_t> {
+    const bool all = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
+    return all ? std::optional{walk::kCountMax} : std::nullopt;
+  };
+  if (quoted) {
+    const std::string_view text = walk::text(value);
+    const auto read = walk::count_in(text);
+    return read ? read : most_of(text);
+  }
+  const auto read = walk::count(value);
+  const bool number = !token.empty() && token.front() >= '1' && token.front() <= '9';
+  return read || !number ? read : std::optional{walk::kCountMax};
+}
+
+/// Of several names that say it, each provider knows another one: the largest is the bound.
+void raise(std::optional<std::int64_t>& most, std::optional<std::int64_t> said) {
+  if (said) most = std::max(most.value_or(0), *said);
+}
+
+/// A legacy completion has as many answers as its list has prompts; a list of numbers is one prompt, as tokens.
+std::int64_t prompts_in(Value& value) {
+  if (!literal(value.raw_json_token()).starts_with('[')) return 1;
+  std::int64_t prompts = 0;
+  walk::elements(value, [&](Value one) {
+    const std::string_view token = literal(one.raw_json_token());
+    if (token.starts_with('"') || token.starts_with('[')) ++prompts;
+  });
+  return std::max<std::int64_t>(prompts, 1);
+}
 
 void read_options(Value& value, std::optional<std::int64_t>& limit, std::int64_t& choices) {
   walk::object_members(value, [&](std::string_view key, Value& part) {
     // num_predict is Ollama's, in `options`; the last three are those of models at Bedrock.
     constexpr std::string_view kLimits[] = {
         "maxOutputTokens", "max_output_tokens", "num_predict", "maxTokens", "max_new_tokens", "maxTokenCount"};
-    if (std::ranges::find(kLimits, key) != std::end(kLimits)) limit = walk::count(part);
-    if (key == "candidateCount" || key == "candidate_count") choices = walk::count(part).value_or(1);
+    if (std::ranges::find(kLimits, key) != std::end(kLimits)) raise(limit, wish(part));
+    if (key == "candidateCount" || key == "candidate_count") choices = std::max(choices, wish(part).value_or(1));
   });
 }
 
@@ -41,8 +76,8 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
   facts.usage_asked = false;
   std::int64_t choices = 1;
   std::int64_t asked = 1;  // By `n`; Gemini may give fewer candidates than are asked for, and says no end.
+  std::int64_t prompts = 1;
   std::optional<std::int64_t> limit;
-  std::optional<std::int64_t> new_limit;
   const bool read = walk::document<ondemand::parser>({body}, [&](ondemand::document& document) {
     auto object = document.get_object();
     if (object.error()) return false;
@@ -51,12 +86,16 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
         facts.model = walk::text(value).substr(0, kModelMax);
       } else if (key == "stream") {
         facts.stream = walk::truth(value).value_or(streams_unasked);
-      } else if (key == "max_tokens" || key == "max_output_tokens" || key == "max_gen_len") {
-        limit = walk::count(value);
-      } else if (key == "max_completion_tokens") {
-        new_limit = walk::count(value);
+      } else if (key == "max_tokens" || key == "max_output_tokens" || key == "max_gen_len" ||
+                 key == "max_completion_tokens") {
+        raise(limit, wish(value));
       } else if (key == "n") {
-        choices = asked = walk::count(value).value_or(1);
+        asked = wish(value).value_or(1);
+        choices = std::max(choices, asked);
+      } else if (key == "best_of") {
+        choices = std::max(choices, wish(value).value_or(1));
+      } else if (key == "prompt") {
+        prompts = prompts_in(value);
       } else if (key == "stream_options") {
         facts.usage_asked = false;
         walk::object_members(value, [&](std::string_view name, Value& part) {
@@ -70,11 +109,9 @@ RequestFacts read_request_body(std::string_view body, bool streams_unasked) {
   });
   facts.unreadable = !read;
   facts.choices = std::clamp<std::int64_t>(asked, 1, kChoicesMax);
-  if (new_limit) limit = new_limit;
   // The limit is one for each choice.
-  if (limit)
-    facts.max_output_tokens =
-        std::min(*limit, walk::kCountMax / kChoicesMax) * std::clamp<std::int64_t>(choices, 1, kChoicesMax);
+  const std::int64_t answers = std::clamp<std::int64_t>(choices, 1, kChoicesMax) * std::min(prompts, kPromptsMax);
+  if (limit) facts.max_output_tokens = std::min(*limit, walk::kCountMax / answers) * answers;
   return facts;
 }
 

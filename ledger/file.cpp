@@ -308,6 +308,7 @@ std::string trouble_text(const std::string& path, const SqlError& error) {
 std::expected<OpenFile, Problem> open_file(const StoreOptions& options) {
   const bool in_memory = options.path == ":memory:";
   const std::string path = in_memory ? memory_name() : behind_links(options.path);
+  const std::string given = path == options.path || in_memory ? std::string{} : options.path;
   std::shared_ptr<FileLock> by_name;
   std::string aside;
   if (!in_memory) {
@@ -327,6 +328,7 @@ std::expected<OpenFile, Problem> open_file(const StoreOptions& options) {
     if (file) {
       file->by_name = std::move(by_name);
       file->itself = std::move(itself);
+      file->given = given;
       file->set_aside = aside;
       return file;
     }
@@ -342,14 +344,19 @@ std::expected<OpenFile, Problem> open_file(const StoreOptions& options) {
   }
 }
 
+std::string place_name(const OpenFile& file) {
+  return !file.given.empty() && id_at(file.given) != id_at(file.path) ? file.given : file.path;
+}
+
 Place place_of(const OpenFile& file) {
-  const FileId there = id_at(file.path);
+  const std::string name = place_name(file);
+  const FileId there = id_at(name);
   if (there == file.file) {
     const bool whole = id_at(file.path + "-wal") == file.log && id_at(file.path + "-shm") == file.index;
     return whole ? Place::Same : Place::Gone;
   }
   std::error_code error;
-  return there == FileId{} || std::filesystem::file_size(file.path, error) == 0 ? Place::Gone : Place::Anothers;
+  return there == FileId{} || std::filesystem::file_size(name, error) == 0 ? Place::Gone : Place::Anothers;
 }
 
 void forget_log(const OpenFile& file) {

@@ -52,7 +52,8 @@ struct OpenFile {
   std::shared_ptr<FileLock> by_name{};
   std::shared_ptr<FileLock> itself{};
   std::unique_ptr<Database> database{};
-  std::string path{};  // As Database wants it.
+  std::string path{};   // As Database wants it.
+  std::string given{};  // As it was asked for, where symbolic links lead from there to `path`; else empty.
   FileId file{}, log{}, index{};
   std::string set_aside{};  // Where a broken file went.
 };
@@ -69,6 +70,8 @@ enum class Place : std::uint8_t {
   Anothers,  // Another file stands there.
 };
 [[nodiscard]] Place place_of(const OpenFile& file);
+/// The name that is looked at: `given`, where its links lead to `path` no longer.
+[[nodiscard]] std::string place_name(const OpenFile& file);
 /// Removes its log and index, where they still stand beside what has taken its place.
 void forget_log(const OpenFile& file);
 

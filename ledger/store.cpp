@@ -787,7 +787,7 @@ void Store::Impl::mend_place(Place place) {
       const std::scoped_lock lock(mutex_);
       let_impatient_go();
     }
-    const std::string path = file_.path;
+    const std::string path = place_name(file_);
     std::string to = path;
     std::string elsewhere;
     std::string told = path +
@@ -801,7 +801,7 @@ void Store::Impl::mend_place(Place place) {
                   to + ". Stop callgate, and decide which of the two is to stand there";
       told = elsewhere;
       // Should we die in the copy, a start would take it for that of the other file, and mix it into it. We read on.
-      forget_log(file_);
+      if (path == file_.path) forget_log(file_);
     }
     std::expected<OpenFile, Problem> file = open_copy(file_, to, options_, until_the_end());
     if (file) {
@@ -887,6 +887,7 @@ void Store::Impl::go_on_at(OpenFile file, std::string elsewhere, std::string tol
   file_.by_name = std::move(file.by_name);
   file_.itself = std::move(file.itself);
   file_.path = std::move(file.path);
+  file_.given = std::move(file.given);
   file_.file = file.file;
   file_.log = file.log;
   file_.index = file.index;

@@ -121,6 +121,33 @@ TEST_F(PlaceTest, another_file_in_its_place_is_left_alone_and_what_was_known_goe
   EXPECT_TRUE(Store::open(options()));
 }
 
+TEST_F(PlaceTest, a_link_that_is_removed_or_leads_elsewhere_is_noticed) {
+  for (const bool elsewhere : {false, true}) {
+    SCOPED_TRACE(elsewhere ? "elsewhere" : "removed");
+    Folder folder;
+    path_ = folder.path("callgate.db");
+    const std::string real = folder.path("real.db");
+    fs::create_symlink(real, path_);
+    auto store = opened(options());
+    ASSERT_EQ(ended(*store, answered(1)), Written::Committed);
+    fs::remove(path_);
+    if (elsewhere) {
+      ASSERT_TRUE(ledger::backup(real, folder.path("other.db")));
+      fs::create_symlink(folder.path("other.db"), path_);
+    }
+    ASSERT_TRUE(moved(*store));
+    ASSERT_EQ(ended(*store, answered(2)), Written::Committed);
+    EXPECT_EQ(store->figures().elsewhere.empty(), !elsewhere) << store->figures().elsewhere;
+    const std::vector<std::string> kept = files_like(".kept-");
+    ASSERT_EQ(kept.size(), elsewhere ? 1U : 0U);
+    const std::string now = elsewhere ? kept.front() : path_;
+    EXPECT_EQ(number(now, "SELECT count(*) FROM calls"), 2);
+    EXPECT_EQ(number(real, "SELECT count(*) FROM calls"), 1);
+    store.reset();
+    EXPECT_EQ(ledger::check(now), std::vector<std::string>{});
+  }
+}
+
 TEST_F(PlaceTest, where_its_folder_has_gone_rows_wait_keys_are_read_and_all_is_written_once_it_is_back) {
   path_ = folder_.path("volume/callgate.db");
   fs::create_directory(folder_.path("volume"));
