@@ -18,7 +18,7 @@ struct AskedTerms {
   /// A tier that it leaves unsaid is as somebody has set it at the provider: for a project, a deployment.
   bool set_elsewhere = false;
   bool place_set_elsewhere = false;  // The same of inference_geo: for a workspace.
-  std::int64_t images = 1;  // That are to be made, where it asks for images.
+  std::int64_t images = 1;           // That are to be made, where it asks for images.
   /// The provider may search the web so often for it; where it names no bound, so often as is usual.
   std::int64_t web_searches = 0;
 };

@@ -24,7 +24,8 @@ constexpr std::int64_t kPromptsMax = 65'536;
 
 std::string_view literal(std::string_view token) { return trimmed(token); }
 
-/// What it may be taken for at most: to some, digits in a text are a number, and what is beyond all sense is the most.
+/// What it may be taken for at most: to some, digits in a text are a number, and what is beyond all sense is the
+/// most.
 std::optional<std::int64_t> wish(Value& value) {
   const std::string_view token = literal(value.raw_json_token());
   const bool quoted = token.starts_with('"');

@@ -365,7 +365,7 @@ constexpr Option kDeadReplayOptions[] = {
     {"--rate", "NUMBER", "At most so many a second; 1 without it."},
     {"--concurrency", "NUMBER", "At most so many at once; 2 without it."},
     {"--canary", "NUMBER", "So many first, and the others if they go well; 5 without it, at least 1."},
-    {"--max-cost", "USD", "It stops there."},
+    {"--max-cost", "USD", "It stops there: the letter that passes it is its last."},
     {"--stop-share", "SHARE", "It stops where this share of them fails; 0.2 without it."},
     kReason,
     {"--plan", "", "Show what would be sent; send nothing."},

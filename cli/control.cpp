@@ -26,7 +26,8 @@ using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::chrono::milliseconds kLookAgain{200};
-constexpr std::chrono::milliseconds kClosing{10'000};  // The longest that a process is waited for that answers no more.
+constexpr std::chrono::milliseconds kClosing{
+    10'000};  // The longest that a process is waited for that answers no more.
 
 std::string paused_word(const Json& paused) {
   if (paused.is_null()) return "";
@@ -233,7 +234,8 @@ int resume(const Arguments& arguments, Terminal& terminal) {
                      terminal);
 }
 
-/// Its listener goes before its store is closed. Where it runs with other process ids than ours, there is nothing to see.
+/// Its listener goes before its store is closed. Where it runs with other process ids than ours, there is nothing to
+/// see.
 void wait_until_gone(std::int64_t pid) {
   const std::string file = "/proc/" + std::to_string(pid) + "/comm";
   for (auto left = kClosing; left.count() > 0; left -= kLookAgain) {
@@ -266,7 +268,8 @@ int drain(const Arguments& arguments, Terminal& terminal) {
     const Json json = Json::parse(reply->answer.body, nullptr, false);
     if (!json.is_object()) continue;
     if (runs && json.value("count", -1) == 0) return kDone;
-    if (const auto told = json.find("pid"); told != json.end() && told->is_number_integer()) pid = told->get<std::int64_t>();
+    if (const auto told = json.find("pid"); told != json.end() && told->is_number_integer())
+      pid = told->get<std::int64_t>();
   }
 }
 

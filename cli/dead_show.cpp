@@ -150,7 +150,8 @@ void print_letter(const Json& json, Terminal& terminal) {
     terminal.out << "It would fail again, and nothing is to be mended: callgate dead discard " << id
                  << " --reason TEXT\n";
   } else if (told(json, "request") != "kept") {
-    terminal.out << (advice == "fix-first" ? "First: " + std::string{mend_of(cls)} + "\nThen only" : std::string{"Only"})
+    terminal.out << (advice == "fix-first" ? "First: " + std::string{mend_of(cls)} + "\nThen only"
+                                           : std::string{"Only"})
                  << " its worker can send it again: its request is not here (" << told(json, "request")
                  << "; see store.payload_key). With it done: callgate dead discard " << id << " --reason TEXT\n";
   } else if (advice == "fix-first") {

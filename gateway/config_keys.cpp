@@ -1173,7 +1173,8 @@ constexpr Key kKeys[] = {
      .apply = put_max_rate},
     {.path = "queues.*.replay.max_cost_usd",
      .type = Type::Money,
-     .meaning = "What one replay may cost at most; without it there is no such limit.",
+     .meaning =
+         "Where one replay has cost so much it stops: the letter that passes it is its last. Without it no limit.",
      .range = kUsd,
      .example = "\"50.00\"",
      .apply = put_queue<&Q::replay, &Q::Replay::max_cost>},

@@ -277,7 +277,8 @@ TEST(Inject, holds_keys_only_where_it_is_told_and_only_for_those) {
       said.err,
       "callgate inject: Pod p: container app sets OPENAI_API_KEY itself, which is kept; callgate holds that key, "
       "so it can go\n"
-      "callgate inject: the upstream lab is not built in: callgate starts only when the ConfigMap gives it a dialect and "
+      "callgate inject: the upstream lab is not built in: callgate starts only when the ConfigMap gives it a dialect "
+      "and "
       "a url\n");
   EXPECT_NE(said.out.find("secretName: llm\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("mountPath: /etc/callgate-keys\n"), std::string::npos);
