@@ -106,7 +106,8 @@ TEST(Ledger, budgets_grants_and_pauses_outlive_a_kill) {
   EXPECT_EQ(lives.order("pause?what=tenant&name=default").status, 200);
   EXPECT_EQ(lives.order("resume?what=tenant&name=default").status, 200);
   // The act's answer does not wait for the disk.
-  EXPECT_TRUE(support::eventually([&] { return lives.figure("callgate_store_waiting") == 0; }));
+  EXPECT_TRUE(support::eventually(
+      [&] { return lives.admin("/v1/audit").dump().find("tenant.resume") != std::string::npos; }));
 
   lives.kill();
   lives.begin();
