@@ -3,7 +3,6 @@
 // binary, the fake provider, the admin API; several lives on one file.
 
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <cctype>
 #include <cmath>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "tests/support/house.h"
+#include "tests/support/ledger_file.h"
 
 namespace dead_test {
 
@@ -109,20 +109,6 @@ struct Lives {
   std::unique_ptr<Callgate> callgate{};
 };
 
-/// The first column of the first row, of a ledger that may be in use.
-std::int64_t number_in(const std::string& path, const std::string& sql) {
-  sqlite3* db = nullptr;
-  sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
-  sqlite3_busy_timeout(db, 2'000);
-  sqlite3_stmt* made = nullptr;
-  std::int64_t found = -1;
-  if (sqlite3_prepare_v2(db, sql.c_str(), -1, &made, nullptr) == SQLITE_OK && sqlite3_step(made) == SQLITE_ROW)
-    found = sqlite3_column_int64(made, 0);
-  sqlite3_finalize(made);
-  sqlite3_close(db);
-  return found;
-}
-
 // Goal: whatever becomes of calls and runs, retried, edited and replayed, and though the process dies in the midst of
 // it, the rows, their sums, the budgets and the metrics tell the same money, to the nano-dollar. Method: a seeded
 // schedule over two lives, the first of which ends by SIGKILL with a call and a run under way.
@@ -131,7 +117,9 @@ TEST(Dead, every_sum_of_money_is_that_of_the_rows_whatever_was_done_and_though_i
   std::mt19937 random{kSeed};
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Lives lives{"runs: {max_attempts: 1}\ntenants: {default: {budget: {daily_usd: \"1000\"}}}\n"};
-  const auto rows = [&](const std::string& sql) { return number_in(lives.folder.path() + "/calls.db", sql); };
+  const auto rows = [&](const std::string& sql) {
+    return support::number_in(lives.folder.path() + "/calls.db", sql);
+  };
   const auto figure = [&](std::string_view name, std::string_view labels = {}) {
     return std::llround(support::metric(http_get(lives.callgate->health_url() + "/metrics").body, name, labels) *
                         1e9);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/support/house.h"
+#include "tests/support/ledger_file.h"
 
 namespace runs_test {
 
@@ -108,16 +109,7 @@ struct Lives {
   }
   /// The first column of the first row.
   [[nodiscard]] std::int64_t number(const std::string& sql) const {
-    sqlite3* db = nullptr;
-    sqlite3_open_v2((folder.path() + "/calls.db").c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
-    sqlite3_busy_timeout(db, 2'000);
-    sqlite3_stmt* made = nullptr;
-    std::int64_t found = -1;
-    if (sqlite3_prepare_v2(db, sql.c_str(), -1, &made, nullptr) == SQLITE_OK && sqlite3_step(made) == SQLITE_ROW)
-      found = sqlite3_column_int64(made, 0);
-    sqlite3_finalize(made);
-    sqlite3_close(db);
-    return found;
+    return support::number_in(folder.path() + "/calls.db", sql);
   }
 
   std::string more;
