@@ -26,14 +26,10 @@ TEST(QuickCheck, is_cut_short_in_the_middle_of_the_pages_and_says_so) {
   Database{path, Database::Open::Write}.run(
       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
       "INSERT INTO events(at_ms, type, tenant, data) SELECT i, 'x', 'a', hex(zeroblob(500)) FROM n");
-  const auto begin = std::chrono::steady_clock::now();
   const ledger::QuickLook look = ledger::quick_check(path, 5ms);
-  const auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_TRUE(look.wrong.empty()) << look.wrong[0];
   EXPECT_FALSE(look.whole);
-  const auto all = std::chrono::steady_clock::now();
   EXPECT_TRUE(ledger::quick_check(path, 60s).whole);
-  EXPECT_LT(took, std::chrono::steady_clock::now() - all) << "and it is what takes the time";
 }
 
 TEST(QuickCheck, finds_what_is_no_ledger) {
